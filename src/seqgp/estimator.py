@@ -1,0 +1,423 @@
+"""``SequenceGP``: windows in, mean and standard deviation out, with scikit-learn's manners."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import asdict
+from typing import Any, Self
+
+import gpytorch
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from seqgp.data import Standardizer, TensorWindows, WindowSet
+from seqgp.data.arrays import as_targets, as_windows
+from seqgp.encoders import Head, build_encoder, width_of
+from seqgp.gp import GP, NOISE_FLOOR
+from seqgp.inference import Posterior
+from seqgp.kernels import lengthscale
+from seqgp.means import fit_mean
+from seqgp.options import check_options, resolve_device
+from seqgp.training import Part, Settings, encode, train
+from seqgp.training.health import warn_if_suspicious
+from seqgp.training.pretrain import latent_directions, pretrain
+from seqgp.training.progress import progress_bar
+
+__all__ = ["SequenceGP"]
+
+Array = NDArray[np.float64]
+
+_LEAST_VALIDATION = 10  # fewer rows than this tell noise from noise
+_PREDICT_ROWS = 4096
+
+
+class SequenceGP(RegressorMixin, BaseEstimator):
+    """Gaussian process regression on sequences, with a recurrent network inside the kernel.
+
+    ``X`` is ``(n, T, p)``: n windows of T steps of p features; or flattened ``(n, T*p)`` with
+    ``lag=T``; or a :class:`seqgp.WindowSet`. ``y`` is ``(n,)`` or ``(n, outputs)``. Inputs and
+    targets are standardised inside, on the training part only.
+
+    Args:
+        encoder: ``"narx"``, ``"rnn"``, ``"gru"``, ``"lstm"``, ``"lstm-peephole"``, or any
+            ``nn.Module`` mapping ``(n, T, p)`` to ``(n, width)`` (copied, never changed).
+        hidden: units per layer.
+        layers: recurrent (or hidden) layers.
+        dropout: on the output of every layer.
+        input_dropout: variational, one mask per window.
+        recurrent_dropout: variational, on the previous hidden state.
+        latent_dim: d, the dimension of the space in which the GP lives.
+        kernel: ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"spectral-mixture"``,
+            or a gpytorch kernel on d dimensions.
+        mean: ``"linear"`` in the window, or ``"zero"``.
+        inference: ``"exact"``, or ``"auto"`` to choose by the number of rows.
+        algorithm: ``"delayed"`` (the posterior is renewed every ``refresh`` mini-batches),
+            ``"alternating"`` (at every mini-batch) or ``"full"`` (no mini-batches).
+        surrogate: what mini-batches descend on between two renewals: ``"posterior"``,
+            ``"gradient"`` or ``"block"``; see :mod:`seqgp.training.surrogates`.
+        refresh: mini-batches between two renewals of the posterior, or ``"epoch"``.
+        epochs: passes over the training rows.
+        batch_size: rows in a mini-batch.
+        lr: learning rate of the network (Adam).
+        theta_lr: learning rate of the kernel's parameters and the noise (Adam, log scale).
+        theta_steps: steps on those at each renewal.
+        schedule: of ``lr``: ``"constant"``, ``"cosine"``, or ``"theorem"`` (the paper's).
+        grad_clip: largest norm of the network's gradient, or None.
+        pretrain_epochs: epochs of plain squared-error training of the encoder beforehand.
+        validation_fraction: share of the rows, the last in order, on which the best epoch is
+            chosen (by predictive density). They join the posterior at the end. Parts of fewer
+            than 10 rows are not made: then the lowest training NLML is chosen.
+        patience: stop after so many epochs without improvement, or None.
+        lag: T, for flattened ``X``; without it each column is one step of a single feature.
+        random_state: seed; the same seed gives the same numbers on the same machine.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, or a torch device.
+        progress: show a progress bar when standard error is a terminal.
+
+    Attributes:
+        history_: DataFrame with one row per epoch: NLML per row, validation RMSE and NLPD (of
+            standardised targets), noise, learning rate.
+        nlml_: NLML of the standardised targets, less the mean function, total in nats.
+        best_epoch_: the epoch whose state was kept.
+        gp_: the trained :class:`seqgp.GP`; ``posterior_``, what it predicts from.
+        network_: encoder and head, windows to latent points.
+
+    References:
+        Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
+        arXiv:1610.08936.
+
+    >>> rng = np.random.default_rng(0)
+    >>> series = np.sin(np.arange(220) / 5) + 0.1 * rng.standard_normal(220)
+    >>> X = np.stack([series[i : i + 12] for i in range(200)])[:, :, None]
+    >>> y = series[12:212]
+    >>> model = SequenceGP(hidden=8, epochs=5, random_state=0).fit(X[:150], y[:150])
+    >>> mean, std = model.predict(X[150:], return_std=True)
+    >>> mean.shape, bool(model.score(X[150:], y[150:]) > 0.9)
+    ((50,), True)
+    """
+
+    def __init__(
+        self,
+        encoder: str | nn.Module = "lstm",
+        hidden: int = 64,
+        layers: int = 1,
+        dropout: float = 0.0,
+        input_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        latent_dim: int = 2,
+        kernel: str | gpytorch.kernels.Kernel = "rbf",
+        mean: str = "linear",
+        inference: str = "auto",
+        algorithm: str = "delayed",
+        surrogate: str = "posterior",
+        refresh: int | str = "epoch",
+        epochs: int = 100,
+        batch_size: int = 128,
+        lr: float = 1e-3,
+        theta_lr: float = 0.05,
+        theta_steps: int = 5,
+        schedule: str = "constant",
+        grad_clip: float | None = 5.0,
+        pretrain_epochs: int = 0,
+        validation_fraction: float = 0.1,
+        patience: int | None = None,
+        lag: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        device: str | torch.device = "auto",
+        progress: bool = True,
+    ) -> None:
+        self.encoder = encoder
+        self.hidden = hidden
+        self.layers = layers
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.recurrent_dropout = recurrent_dropout
+        self.latent_dim = latent_dim
+        self.kernel = kernel
+        self.mean = mean
+        self.inference = inference
+        self.algorithm = algorithm
+        self.surrogate = surrogate
+        self.refresh = refresh
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.theta_lr = theta_lr
+        self.theta_steps = theta_steps
+        self.schedule = schedule
+        self.grad_clip = grad_clip
+        self.pretrain_epochs = pretrain_epochs
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.lag = lag
+        self.random_state = random_state
+        self.device = device
+        self.progress = progress
+
+    def fit(
+        self,
+        X: ArrayLike | WindowSet,
+        y: ArrayLike | None = None,
+        validation: tuple[ArrayLike, ArrayLike] | WindowSet | None = None,
+    ) -> Self:
+        """Train on windows ``X`` and targets ``y`` (a WindowSet brings its own targets).
+
+        ``validation`` gives the rows to choose the best epoch on, ``(X, y)`` or a WindowSet, in
+        place of the last ``validation_fraction`` of the rows; these never join the posterior.
+        """
+        check_options(self.get_params(deep=False))
+        device = resolve_device(self.device)
+        windows, targets = self._rows(X, y, reset=True)
+        n = len(windows)
+        if n < 2:
+            raise ValueError(
+                f"X has {n} sample(s), expected at least 2: a single row says nothing about noise. "
+                "Use a longer series or a shorter lag"
+            )
+        held = 0 if validation is not None else int(self.validation_fraction * n)
+        held = held if held >= _LEAST_VALIDATION else 0
+        chosen_on = None if validation is None else self._rows(*_pair(validation), reset=False)
+
+        self._fit_scalers(windows, targets, n - held)
+        every = windows_on(device, windows, self.x_scaler_)
+        z = torch.as_tensor(self.y_scaler_.transform(targets), device=device).reshape(n, -1)
+        if chosen_on is not None and chosen_on[1].shape[1:] != targets.shape[1:]:
+            raise ValueError(
+                f"the validation targets have shape {chosen_on[1].shape}, expected the columns of y "
+                f"{targets.shape}: cut both from the same data"
+            )
+
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        # The global generator is put back afterwards: fitting a model changes nobody's random numbers.
+        cuda = [device] if device.type == "cuda" else []
+        with torch.random.fork_rng(devices=cuda):
+            torch.manual_seed(seed)
+            self._fit(every, z, held, chosen_on, device)
+        return self
+
+    def _fit(
+        self,
+        every: Tensor | TensorWindows,
+        z: Tensor,
+        held: int,
+        chosen_on: tuple[Array | WindowSet, Array] | None,
+        device: torch.device,
+    ) -> None:
+        n = len(z)
+        rows = torch.arange(n - held, device=device)
+        self.mean_function_ = fit_mean(self.mean, part_of(every, rows), z[: n - held])
+        whole = self._part(every, z)
+        part = Part(part_of(every, rows), whole.y[: n - held])
+        validation = None
+        if held:
+            tail = torch.arange(n - held, n, device=device)
+            assert whole.mean_variance is not None
+            validation = Part(
+                part_of(every, tail), whole.y[n - held :], whole.mean_variance[n - held :]
+            )
+        elif chosen_on is not None:
+            z_val = torch.as_tensor(self.y_scaler_.transform(chosen_on[1]), device=device)
+            validation = self._part(
+                windows_on(device, chosen_on[0], self.x_scaler_),
+                z_val.reshape(len(z_val), -1),
+            )
+
+        settings = Settings(**{name: getattr(self, name) for name in Settings.__dataclass_fields__})
+        generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
+        encoder, head = self._build(part, validation, settings, generator, device)
+        self.network_ = nn.Sequential(encoder, head)
+        self.gp_ = GP(
+            kernel=copy.deepcopy(self.kernel),
+            inference="exact",
+            latent_dim=self.latent_dim,
+            outputs=z.shape[1],
+        ).to(device)
+        self.gp_.initialise(part.y)
+        with progress_bar(self.epochs, self.progress) as on_epoch:
+            trained = train(
+                self.network_,
+                self.gp_,
+                part,
+                settings,
+                validation=validation,
+                generator=generator,
+                on_epoch=on_epoch,
+            )
+        self.history_ = pd.DataFrame([asdict(record) for record in trained.history])
+        self.best_epoch_ = trained.best_epoch
+        H = encode(self.network_, every)
+        with torch.no_grad():
+            self.posterior_: Posterior = self.gp_.condition(H, whole.y)
+            noise = self.gp_.noise
+        self.nlml_ = float(self.posterior_.nlml)
+        warn_if_suspicious(H, lengthscale(self.gp_.kernel), noise, NOISE_FLOOR, trained.diverged)
+
+    def _fit_scalers(self, windows: Array | WindowSet, targets: Array, n: int) -> None:
+        """Standardisation from the first ``n`` rows; a target that does not vary is refused."""
+        if isinstance(windows, WindowSet):
+            inputs = windows.subset(slice(0, n)).rows()
+        else:
+            inputs = windows[:n].reshape(-1, windows.shape[-1])
+        constant = np.flatnonzero(np.ptp(targets[:n].reshape(n, -1), axis=0) == 0)
+        if len(constant):
+            value = targets.reshape(len(targets), -1)[0, constant[0]]
+            raise ValueError(
+                f"y is constant in the training part (column {constant[0]}, value {value:g}), expected "
+                "a target that varies: check the column, or use more rows"
+            )
+        self.x_scaler_ = Standardizer.fit(inputs)
+        self.y_scaler_ = Standardizer.fit(targets[:n])
+
+    def _part(self, windows: Any, z: Tensor) -> Part:
+        """Rows with the mean function subtracted and its variance at hand."""
+        mean, variance = self.mean_function_.predict(windows)
+        return Part(windows, z - mean, variance)
+
+    def _build(
+        self,
+        part: Part,
+        validation: Part | None,
+        settings: Settings,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> tuple[nn.Module, Head]:
+        """The encoder, pre-trained if asked, and a head fitted to its features."""
+        sample = part.windows[slice(0, 2)]
+        if isinstance(self.encoder, nn.Module):
+            encoder = copy.deepcopy(self.encoder)
+        else:
+            encoder = build_encoder(
+                self.encoder,
+                input_size=sample.shape[2],
+                lag=sample.shape[1],
+                hidden=self.hidden,
+                layers=self.layers,
+                dropout=self.dropout,
+                input_dropout=self.input_dropout,
+                recurrent_dropout=self.recurrent_dropout,
+            )
+        encoder = encoder.to(device)
+        width = width_of(encoder, sample)
+        head = Head(width, self.latent_dim).to(device)
+        if self.pretrain_epochs:
+            readout = nn.Linear(width, part.y.shape[1]).to(device)
+            pretrain(
+                encoder,
+                readout,
+                part,
+                settings,
+                epochs=self.pretrain_epochs,
+                validation=validation,
+                generator=generator,
+            )
+            directions = latent_directions(encoder, readout, part, self.latent_dim)
+            head.point(directions)
+        head.calibrate(encode(encoder, part.windows).float())
+        return encoder, head
+
+    def predict(
+        self, X: ArrayLike | WindowSet, return_std: bool = False, observed: bool = True
+    ) -> Array | tuple[Array, Array]:
+        """Mean ``(n,)`` or ``(n, outputs)``, and with ``return_std`` the standard deviation.
+
+        The deviation is that of a new observation; ``observed=False`` gives that of the latent
+        function, without the noise. The mean function's own uncertainty is part of both.
+        """
+        check_is_fitted(self, "posterior_")
+        windows, _ = self._rows(X, None, reset=False, targets=False)
+        device = self.gp_.raw_noise.device
+        inputs = windows_on(device, windows, self.x_scaler_)
+        mean, variance = self.mean_function_.predict(inputs)
+        H = encode(self.network_, inputs)
+        with torch.no_grad():
+            pieces = [self.posterior_.predict(h, observed) for h in H.split(_PREDICT_ROWS)]
+        mean = mean + torch.cat([piece[0] for piece in pieces])
+        variance = variance + torch.cat([piece[1] for piece in pieces])
+        shape = (len(H), *self.y_scaler_.shift.shape)
+        means = self.y_scaler_.inverse(mean.cpu().numpy().reshape(shape))
+        if not return_std:
+            return means
+        return means, self.y_scaler_.inverse_std(variance.sqrt().cpu().numpy().reshape(shape))
+
+    def _rows(
+        self, X: Any, y: Any, reset: bool, targets: bool = True
+    ) -> tuple[Array | WindowSet, Array]:
+        """Checked windows and targets; the shape of a window is learnt on ``reset``, else compared."""
+        windows: Array | WindowSet
+        if isinstance(X, WindowSet):
+            windows, y = X, X.y if y is None else y
+            if reset:
+                self.n_features_in_ = X.lag * X.features
+        else:
+            lag = self.lag if reset or self.lag is not None else self.window_shape_[0]
+            X = np.asarray(X) if isinstance(X, list | tuple) else X
+            if getattr(X, "ndim", 2) == 3:
+                n, steps, _ = X.shape
+                if self.lag not in {None, steps}:
+                    raise ValueError(
+                        f"X has windows of {steps} steps, but lag={self.lag}: leave lag out for "
+                        "three-dimensional X, or set it to the windows' length"
+                    )
+                X, lag = np.reshape(X, (n, -1)), steps
+            elif getattr(X, "ndim", 2) > 3:
+                raise ValueError(
+                    f"X has shape {X.shape}, expected (n, T, p), or (n, T*p) with lag=T: "
+                    "reshape it to one window per row"
+                )
+            # Finiteness is checked by as_windows, whose message says where and what to do.
+            try:
+                flat = validate_data(
+                    self, X, reset=reset, dtype=np.float64, ensure_all_finite=False
+                )
+            except ValueError as error:
+                if "convert" not in str(error):
+                    raise
+                raise ValueError(
+                    f"X is not numeric ({error}): pass numbers; encode text or dates first"
+                ) from error
+            windows = as_windows(flat, lag)
+        shape = tuple(windows.shape[1:])
+        if reset:
+            self.window_shape_: tuple[int, ...] = shape
+        elif shape != self.window_shape_:
+            raise ValueError(
+                f"X has windows of shape {shape} (steps, features), expected {self.window_shape_} as "
+                "in fit: cut them with the same lag and columns"
+            )
+        return windows, as_targets(y, len(windows)) if targets else np.empty(0)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _pair(validation: Any) -> tuple[Any, Any]:
+    if isinstance(validation, WindowSet):
+        return validation, None
+    try:
+        X, y = validation
+    except (TypeError, ValueError):
+        raise ValueError(
+            "validation must be a pair (X, y) or a WindowSet with its own targets"
+        ) from None
+    return X, y
+
+
+def windows_on(
+    device: torch.device, windows: Array | WindowSet, scaler: Standardizer
+) -> Tensor | TensorWindows:
+    """Standardised float32 windows on the device; a WindowSet stays a view there."""
+    if isinstance(windows, WindowSet):
+        return windows.map_features(scaler.transform).tensor(torch.float32, device)
+    return torch.as_tensor(scaler.transform(windows), dtype=torch.float32, device=device)
+
+
+def part_of(windows: Tensor | TensorWindows, rows: Tensor) -> Tensor | TensorWindows:
+    """Some of the rows, without materialising what is a view."""
+    return windows[rows] if isinstance(windows, Tensor) else windows.subset(rows)

@@ -1,0 +1,172 @@
+"""The GP layer: a module that holds θ and σ², and conditions on latent points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gpytorch
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from seqgp.inference import Exact, Inference, Posterior
+from seqgp.kernels import build_kernel, log_greater_than, set_signal_variance
+
+__all__ = ["BOX", "GP", "NOISE_FLOOR"]
+
+BOX = 1.0
+"""Latent points live in ``[-BOX, BOX]^d``."""
+NOISE_FLOOR = 1e-6
+"""The least σ², on standardised targets: a thousandth of their standard deviation."""
+
+
+class GP(nn.Module):
+    """A Gaussian process on latent points ``H`` ``(n, latent_dim)`` in the box ``[-1, 1]^d``.
+
+    Holds the kernel's parameters θ and the noise σ² (float64, log-parametrised) and no data:
+    :meth:`condition` returns an immutable posterior. Several outputs are independent GPs on
+    the same latent points.
+
+    Args:
+        kernel: ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"spectral-mixture"``,
+            or any gpytorch kernel.
+        inference: ``"exact"``.
+        latent_dim: d, the dimension of the latent points.
+        outputs: how many targets each row has.
+        noise: initial σ².
+
+    References:
+        Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
+        arXiv:1610.08936.
+
+    >>> H = torch.linspace(-1, 1, 20).reshape(-1, 1)
+    >>> y = torch.sin(3 * H[:, 0])
+    >>> post = GP(kernel="rbf", latent_dim=1).condition(H, y)
+    >>> mean, var = post.predict(H)
+    >>> mean.shape, bool((var > 0).all())
+    (torch.Size([20]), True)
+    """
+
+    def __init__(
+        self,
+        kernel: str | gpytorch.kernels.Kernel = "rbf",
+        inference: str = "exact",
+        latent_dim: int = 2,
+        outputs: int = 1,
+        noise: float = 0.1,
+    ) -> None:
+        super().__init__()
+        if latent_dim < 1 or outputs < 1:
+            raise ValueError(
+                f"latent_dim={latent_dim} and outputs={outputs} must both be at least 1"
+            )
+        self.latent_dim = latent_dim
+        self.outputs = outputs
+        self.inference = _build_inference(inference)
+        self.kernel = kernel
+        self._noise_constraint = log_greater_than(NOISE_FLOOR).double()
+        self.raw_noise = nn.Parameter(torch.zeros(outputs, dtype=torch.float64))
+        self.noise = noise
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # nn.Module registers modules before it looks at properties, so the kernel is checked here.
+        if name == "kernel":
+            value = build_kernel(value, self.latent_dim, self.outputs)
+        super().__setattr__(name, value)
+
+    @property
+    def noise(self) -> Tensor:
+        """σ²: a scalar with one output, else ``(outputs,)``."""
+        value: Tensor = self._noise_constraint.transform(self.raw_noise)
+        return value.squeeze(0) if self.outputs == 1 else value
+
+    @noise.setter
+    def noise(self, value: float | ArrayLike | Tensor) -> None:
+        target = torch.as_tensor(value, dtype=torch.float64).detach().to(self.raw_noise.device)
+        if not bool((target > NOISE_FLOOR).all()):
+            raise ValueError(
+                f"noise={value!r} is not above the floor of {NOISE_FLOOR:g}: σ² is a variance on the "
+                "scale of standardised targets; use a larger value"
+            )
+        raw = self._noise_constraint.inverse_transform(target)
+        with torch.no_grad():
+            self.raw_noise.copy_(raw.expand_as(self.raw_noise))
+
+    def initialise(self, y: Tensor) -> None:
+        """Start σ² and the signal variance from the targets' own variance ``y`` ``(n[, outputs])``."""
+        variance = y.detach().double().reshape(len(y), -1).var(0, correction=0)
+        variance = variance.clamp_min(20.0 * NOISE_FLOOR)
+        set_signal_variance(self.kernel, variance)
+        self.noise = 0.1 * variance
+
+    def statistics(self, H: Tensor | ArrayLike, y: Tensor | ArrayLike) -> Any:
+        """What conditioning needs of the rows, free of θ: make once, condition on often."""
+        rows_h, rows_y, squeeze = self._checked(H, y)
+        return _Statistics(self.inference.statistics(rows_h, rows_y), squeeze)
+
+    def posterior(self, statistics: Any) -> Posterior:
+        """The posterior given :meth:`statistics`, under the present θ and σ²."""
+        noise = self._noise_constraint.transform(self.raw_noise)
+        return self.inference.posterior(self.kernel, noise, statistics.value, statistics.squeeze)
+
+    def condition(self, H: Tensor | ArrayLike, y: Tensor | ArrayLike) -> Posterior:
+        """Posterior given latent points ``H`` ``(n, d)`` and targets ``y`` ``(n,)`` or ``(n, outputs)``."""
+        return self.posterior(self.statistics(H, y))
+
+    def _checked(self, H: Tensor | ArrayLike, y: Tensor | ArrayLike) -> tuple[Tensor, Tensor, bool]:
+        device = self.raw_noise.device
+        points = _as_tensor(H, "H").to(device=device, dtype=torch.float64)
+        targets = _as_tensor(y, "y").to(device=device, dtype=torch.float64)
+        if points.ndim != 2 or points.shape[1] != self.latent_dim or len(points) == 0:
+            raise ValueError(
+                f"H has shape {tuple(points.shape)}, expected (n, {self.latent_dim}) with n ≥ 1: "
+                "pass one latent point per row, or set latent_dim to their dimension"
+            )
+        squeeze = targets.ndim == 1
+        rows = targets[:, None] if squeeze else targets
+        if rows.shape != (len(points), self.outputs):
+            expected = f"({len(points)}, {self.outputs})" + (
+                f" or ({len(points)},)" if self.outputs == 1 else ""
+            )
+            raise ValueError(
+                f"y has shape {tuple(targets.shape)}, expected {expected}: one row per latent point "
+                f"and one column per output (outputs={self.outputs})"
+            )
+        for name, value in (("H", points), ("y", rows)):
+            bad = int((~torch.isfinite(value)).sum())
+            if bad:
+                raise ValueError(
+                    f"{name} has {bad} values that are NaN or infinite, expected none: "
+                    "drop or repair those rows first"
+                )
+        reach = float(points.detach().abs().max())
+        if reach > BOX:
+            raise ValueError(
+                f"H reaches {reach:g}, expected latent points inside the box [-1, 1]^{self.latent_dim}: "
+                "scale them, or squash them with tanh as seqgp's own head does"
+            )
+        return points, rows, squeeze
+
+
+class _Statistics:
+    """An inference's statistics with the shape the targets came in."""
+
+    def __init__(self, value: Any, squeeze: bool) -> None:
+        self.value = value
+        self.squeeze = squeeze
+
+
+def _build_inference(name: str) -> Inference:
+    if name == "exact":
+        return Exact()
+    raise ValueError(f"inference={name!r} is not known: use 'exact'")
+
+
+def _as_tensor(value: Tensor | ArrayLike, name: str) -> Tensor:
+    try:
+        return torch.as_tensor(value if isinstance(value, Tensor) else np.asarray(value, float))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} is not numeric ({error}): pass a float array or tensor"
+        ) from error

@@ -1,0 +1,76 @@
+"""Checks of the estimator's options, before any work is done."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+
+from seqgp.means import MEANS
+from seqgp.training import ALGORITHMS, SCHEDULES, SURROGATES
+
+__all__ = ["INFERENCES", "check_options", "resolve_device"]
+
+INFERENCES = ("auto", "exact")
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "algorithm": ALGORITHMS,
+    "surrogate": tuple(SURROGATES),
+    "schedule": SCHEDULES,
+    "mean": MEANS,
+    "inference": INFERENCES,
+}
+_AT_LEAST: dict[str, int] = {
+    "latent_dim": 1,
+    "epochs": 0,
+    "batch_size": 1,
+    "theta_steps": 0,
+    "pretrain_epochs": 0,
+}
+_POSITIVE = ("lr", "theta_lr")
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Raise a ``ValueError`` for the first option out of its range."""
+    for name, choices in _CHOICES.items():
+        if options[name] not in choices:
+            raise ValueError(
+                f"{name}={options[name]!r} is not known: use one of {', '.join(choices)}"
+            )
+    for name, least in _AT_LEAST.items():
+        if not _is_int(options[name]) or options[name] < least:
+            raise ValueError(f"{name}={options[name]!r} must be an integer of at least {least}")
+    for name in _POSITIVE:
+        if not isinstance(options[name], Real) or not options[name] > 0:
+            raise ValueError(f"{name}={options[name]!r} must be a positive number")
+    refresh = options["refresh"]
+    if refresh != "epoch" and not (_is_int(refresh) and refresh >= 1):
+        raise ValueError(
+            f"refresh={refresh!r} must be a number of mini-batches of at least 1, or 'epoch'"
+        )
+    if not 0.0 <= options["validation_fraction"] < 1.0:
+        raise ValueError(
+            f"validation_fraction={options['validation_fraction']!r} must be in [0, 1)"
+        )
+    for name in ("patience", "grad_clip", "lag"):
+        value = options[name]
+        if value is not None and not value > 0:
+            raise ValueError(f"{name}={value!r} must be positive, or None")
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """The torch device meant; ``"auto"`` is CUDA where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device={device!r} is not known: use auto, cpu or cuda") from error
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r} was asked for, but torch sees no CUDA: use 'cpu'")
+    return found
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)

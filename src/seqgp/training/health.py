@@ -1,0 +1,43 @@
+"""Looks at a trained model and says in one sentence what is suspicious about it."""
+
+from __future__ import annotations
+
+import warnings
+
+from torch import Tensor
+
+from seqgp.exceptions import TrainingWarning
+
+__all__ = ["warn_if_suspicious"]
+
+_COLLAPSED = 0.05  # spread over lengthscale below which the GP is a constant on its own data
+
+
+def warn_if_suspicious(
+    H: Tensor, lengthscale: Tensor | None, noise: Tensor, floor: float, diverged: bool
+) -> None:
+    """Warn of a divergence, of collapsed latent points ``H`` ``(n, d)``, and of noise at its floor."""
+    if diverged:
+        _warn(
+            "training diverged: the loss stopped being finite. The best state before that is kept. "
+            "Lower lr, or refresh the posterior more often"
+        )
+    spread = H.std(0, correction=0)  # (d,)
+    ratio = spread if lengthscale is None else (spread / lengthscale).amax(0)
+    if len(H) > 1 and float(ratio.max()) < _COLLAPSED:
+        _warn(
+            f"the latent points have collapsed: their spread is {float(ratio.max()):.3g} lengthscales, "
+            "so the GP is close to a constant and predicts little beyond its mean function. The "
+            "inputs may carry no more information than that; otherwise lower lr, use a smaller "
+            "dropout, or pre-train the encoder"
+        )
+    if float(noise.min()) < 2.0 * floor:
+        _warn(
+            f"the noise σ² sits at its floor of {floor:g} (standardised targets): the model "
+            "interpolates its training data and its error bars will be too narrow. Use fewer "
+            "epochs, dropout, or a smaller encoder"
+        )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text + ".", TrainingWarning, stacklevel=4)

@@ -1,0 +1,53 @@
+"""Pre-training: the encoder as a plain network first, then a head that keeps what it learned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from seqgp.inference.readout import Readout
+from seqgp.training.loop import EpochRecord, Part, Settings, encode, train
+
+__all__ = ["latent_directions", "pretrain"]
+
+
+def pretrain(
+    encoder: nn.Module,
+    readout: nn.Linear,
+    part: Part,
+    settings: Settings,
+    *,
+    epochs: int,
+    validation: Part | None,
+    generator: torch.Generator | None,
+) -> list[EpochRecord]:
+    """Train ``encoder`` and a linear ``readout`` on squared errors, in place."""
+    plain = replace(
+        settings, algorithm="delayed", surrogate="posterior", refresh="epoch", epochs=epochs
+    )
+    network = nn.Sequential(encoder, readout)
+    trained = train(network, Readout(), part, plain, validation=validation, generator=generator)
+    return trained.history
+
+
+def latent_directions(encoder: nn.Module, readout: nn.Linear, part: Part, count: int) -> Tensor:
+    """``(count, width)`` directions in feature space for the head to start from.
+
+    First the directions in which the trained readout predicts, then the leading principal
+    components of what is left of the features: the GP starts from the network's own prediction
+    and has the features' main variation beside it.
+    """
+    features = encode(encoder, part.windows)
+    features = features - features.mean(0)
+    weight = readout.weight.detach().double()  # (outputs, width)
+    predictions = features @ weight.T
+    mix = torch.linalg.svd(predictions, full_matrices=False).Vh[:count]
+    chosen = mix @ weight
+    seen = features @ chosen.T
+    explained = torch.linalg.lstsq(seen, features).solution
+    left = features - seen @ explained
+    rest = torch.linalg.svd(left, full_matrices=False).Vh[: count - len(chosen)]
+    # left @ v as a direction of the features themselves, so that it stays uncorrelated with `seen`
+    return torch.cat([chosen, rest - rest @ explained.T @ chosen])

@@ -1,0 +1,299 @@
+"""SequenceGP as a scikit-learn user meets it."""
+
+from __future__ import annotations
+
+import io
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+
+import seqgp
+from seqgp import SequenceGP, WindowSet
+
+QUICK = dict(hidden=8, epochs=3, random_state=0, progress=False)
+
+
+def waves(n=160, lag=10, seed=0, outputs=None):
+    """Noisy sine in, its square ahead out: nothing a straight line can do."""
+    rng = np.random.default_rng(seed)
+    x = np.sin(np.arange(n + lag) / 3.0) + 0.05 * rng.standard_normal(n + lag)
+    X = np.stack([x[i : i + lag] for i in range(n)])[:, :, None]
+    y = 5.0 + 3.0 * X[:, -1, 0] ** 2 + 0.1 * rng.standard_normal(n)
+    if outputs:
+        y = np.stack([y * (k + 1) for k in range(outputs)], -1)
+    return X, y
+
+
+@parametrize_with_checks([SequenceGP(hidden=4, epochs=2, random_state=0, progress=False)])
+def test_scikit_learn_estimator_checks(estimator, check):
+    check(estimator)
+
+
+def test_learns_what_a_line_cannot():
+    X, y = waves(300)
+    model = SequenceGP(hidden=16, epochs=40, lr=0.01, random_state=0, progress=False)
+    model.fit(X[:200], y[:200])
+    line = Ridge().fit(X[:200, :, 0], y[:200])
+    assert model.score(X[200:], y[200:]) > 0.95
+    assert line.score(X[200:, :, 0], y[200:]) < 0.9
+    mean, std = model.predict(X[200:], return_std=True)
+    assert 0.8 < np.mean(np.abs(y[200:] - mean) < 1.96 * std) <= 1.0
+    assert model.history_.nlml.iloc[-1] < model.history_.nlml.iloc[0]
+    assert list(model.history_.columns) == ["epoch", "nlml", "val_rmse", "val_nlpd", "noise", "lr"]
+
+
+def test_flattened_windows_are_the_same_windows():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 5, 3)), rng.standard_normal(60)
+    a = SequenceGP(**QUICK).fit(X, y)
+    b = SequenceGP(lag=5, **QUICK).fit(X.reshape(60, 15), y)
+    assert np.array_equal(a.predict(X), b.predict(X.reshape(60, 15)))
+    assert np.array_equal(a.predict(X), a.predict(X.reshape(60, 15)))
+    assert a.n_features_in_ == b.n_features_in_ == 15
+
+
+@pytest.mark.parametrize("mode", ["regression", "autoregression"])
+def test_a_window_set_equals_its_windows(mode):
+    rng = np.random.default_rng(0)
+    u, target = rng.standard_normal((120, 2)), rng.standard_normal(120)
+    windows = WindowSet(u, target, lag=6, mode=mode)
+    a = SequenceGP(validation_fraction=0.0, **QUICK).fit(windows)
+    # the scaler sees each row once in a WindowSet and once per window in an array, so give it the same
+    rows = windows.map_features(a.x_scaler_.transform)
+    b = SequenceGP(validation_fraction=0.0, **QUICK)
+    b.fit(rows[:], rows.y)
+    scaled = (rows[:] - b.x_scaler_.shift) / b.x_scaler_.scale
+    assert np.abs(scaled - rows[:]).max() < 0.2
+    assert a.predict(windows).shape == b.predict(rows[:]).shape == (114,)
+    np.testing.assert_allclose(a.predict(windows), a.predict(windows[:]), rtol=1e-6)
+
+
+def test_scaling_is_inverted_on_mean_and_deviation():
+    X, y = waves()
+    plain = SequenceGP(**QUICK).fit(X, y)
+    scaled = SequenceGP(**QUICK).fit(X, 100.0 * y - 7.0)
+    mean, std = plain.predict(X, return_std=True)
+    mean2, std2 = scaled.predict(X, return_std=True)
+    np.testing.assert_allclose(mean2, 100.0 * mean - 7.0, rtol=1e-4)
+    np.testing.assert_allclose(std2, 100.0 * std, rtol=1e-4)
+
+
+def test_standardisation_knows_the_training_part_only():
+    X, y = waves(200)
+    X[180:] += 50.0
+    y[180:] += 50.0
+    model = SequenceGP(validation_fraction=0.1, **QUICK).fit(X, y)
+    assert model.x_scaler_.shift[0] == pytest.approx(X[:180].mean())
+    assert float(model.y_scaler_.shift) == pytest.approx(y[:180].mean())
+
+
+def test_several_outputs():
+    X, y = waves(outputs=3)
+    model = SequenceGP(**QUICK).fit(X, y)
+    mean, std = model.predict(X[:7], return_std=True)
+    assert mean.shape == std.shape == (7, 3)
+    assert model.gp_.kernel.outputscale.shape == (3,)
+
+
+def test_latent_and_observed_deviations():
+    X, y = waves()
+    model = SequenceGP(**QUICK).fit(X, y)
+    _, observed = model.predict(X, return_std=True)
+    _, latent = model.predict(X, return_std=True, observed=False)
+    noise = float(model.gp_.noise.detach()) * float(model.y_scaler_.scale) ** 2
+    np.testing.assert_allclose(observed**2 - latent**2, noise, rtol=1e-6)
+
+
+def test_the_linear_mean_is_part_of_the_prediction_and_its_doubt():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 4, 1))
+    y = X[:, :, 0] @ [1.0, 2.0, -1.0, 0.5] + 0.1 * rng.standard_normal(150)
+    linear = SequenceGP(mean="linear", **QUICK).fit(X, y)
+    zero = SequenceGP(mean="zero", **QUICK).fit(X, y)
+    far = 30.0 + X[:5]  # far outside: the linear part goes on, and says how unsure it is
+    mean, std = linear.predict(far, return_std=True)
+    np.testing.assert_allclose(mean, far[:, :, 0] @ [1.0, 2.0, -1.0, 0.5], rtol=0.05)
+    assert (std > 3 * linear.predict(X[:5], return_std=True)[1]).all()
+    assert np.abs(zero.predict(far)).max() < 15
+
+
+def test_same_seed_same_numbers():
+    X, y = waves()
+    options = dict(QUICK, dropout=0.2, input_dropout=0.1, recurrent_dropout=0.1, layers=2)
+    runs = [SequenceGP(**options).fit(X, y) for _ in range(2)]
+    torch.manual_seed(123)  # the caller's generator must not matter, nor be moved
+    before = torch.random.get_rng_state()
+    runs.append(SequenceGP(**options).fit(X, y))
+    assert torch.equal(before, torch.random.get_rng_state())
+    for other in runs[1:]:
+        for a, b in zip(
+            runs[0].predict(X, return_std=True), other.predict(X, return_std=True), strict=True
+        ):
+            assert np.array_equal(a, b)
+        assert runs[0].nlml_ == other.nlml_
+    different = SequenceGP(**dict(options, random_state=1)).fit(X, y)
+    assert not np.array_equal(different.predict(X), runs[0].predict(X))
+
+
+def test_clone_grid_search_and_cross_validation():
+    X, y = waves(90)
+    model = SequenceGP(**QUICK)
+    assert clone(model).get_params() == model.get_params()
+    search = GridSearchCV(model, {"hidden": [4, 8], "mean": ["zero", "linear"]}, cv=2).fit(X, y)
+    assert search.best_params_["hidden"] in {4, 8}
+    flat = X.reshape(len(X), -1)
+    assert cross_val_score(model, flat, y, cv=TimeSeriesSplit(2)).shape == (2,)
+
+
+def test_a_model_survives_pickling():
+    X, y = waves()
+    model = SequenceGP(**QUICK).fit(X, y)
+    again = pickle.load(io.BytesIO(pickle.dumps(model)))
+    assert np.array_equal(model.predict(X), again.predict(X))
+
+
+class _Average(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(1, 6)
+
+    def forward(self, x):
+        return torch.tanh(self.linear(x)).mean(1)
+
+
+def test_any_module_is_an_encoder_and_is_left_alone():
+    X, y = waves()
+    module = _Average()
+    before = module.linear.weight.detach().clone()
+    model = SequenceGP(encoder=module, **QUICK).fit(X, y)
+    assert torch.equal(before, module.linear.weight)
+    assert not torch.equal(before, model.network_[0].linear.weight)
+    with pytest.raises(TypeError, match="last hidden state"):
+        SequenceGP(encoder=nn.LSTM(1, 4, batch_first=True), **QUICK).fit(X, y)
+
+
+@pytest.mark.parametrize("encoder", ["narx", "rnn", "gru", "lstm", "lstm-peephole"])
+@pytest.mark.parametrize("kernel", ["matern12", "matern32", "matern52", "spectral-mixture"])
+def test_every_encoder_with_every_kernel(encoder, kernel):
+    X, y = waves(40)
+    model = SequenceGP(encoder=encoder, kernel=kernel, **dict(QUICK, epochs=1)).fit(X, y)
+    mean, std = model.predict(X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+
+
+def test_explicit_validation_rows_choose_but_do_not_join():
+    X, y = waves(200)
+    model = SequenceGP(**QUICK).fit(X[:150], y[:150], validation=(X[150:], y[150:]))
+    assert model.posterior_.diagnostics.n == 150
+    assert model.history_.val_rmse.notna().all()
+    inside = SequenceGP(validation_fraction=0.25, **QUICK).fit(X, y)
+    assert inside.posterior_.diagnostics.n == 200
+    none = SequenceGP(validation_fraction=0.0, **QUICK).fit(X, y)
+    assert none.history_.val_rmse.isna().all()
+    with pytest.raises(ValueError, match="pair"):
+        model.fit(X, y, validation=3)
+    with pytest.raises(ValueError, match="validation targets have shape"):
+        model.fit(X, y, validation=(X, np.stack([y, y], -1)))
+
+
+X0, Y0 = waves(40)
+HOLE = X0.copy()
+HOLE[3, 2] = np.nan
+BAD_ROWS = {
+    "NaN": (
+        np.where(X0[3, 2, 0] == X0, np.nan, X0),
+        Y0,
+        "Input X contains NaN: 1 of 400 values.*first in row 3.*Drop",
+    ),
+    "infinite": (np.full_like(X0, np.inf), Y0, "infinity.*expected none.*Drop"),
+    "NaN target": (X0, np.full(40, np.nan), "Input y contains NaN: 40 of 40.*Drop"),
+    "one-dimensional X": (X0[:, 0, 0], Y0, "Expected 2D array"),
+    "four-dimensional X": (
+        X0[None],
+        Y0[:1],
+        r"X has shape \(1, 40, 10, 1\), expected \(n, T, p\).*reshape",
+    ),
+    "three-dimensional y": (X0, Y0[:, None, None], r"y has shape \(40, 1, 1\), expected"),
+    "mismatched lengths": (X0, Y0[:-1], "40 windows and y has 39 rows.*Cut both"),
+    "constant target": (X0, np.full(40, 3.5), "y is constant.*value 3.5.*check the column"),
+    "single row": (X0[:1], Y0[:1], "1 sample.*at least 2.*longer series"),
+    "text": (np.full((40, 10), "a"), Y0, "X is not numeric.*encode text"),
+    "text target": (X0, ["a"] * 40, "y is not numeric.*pass numbers"),
+    "no target": (X0, None, "requires y to be passed.*pass one target"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ROWS)
+def test_bad_rows_are_explained(case):
+    X, y, message = BAD_ROWS[case]
+    with pytest.raises(ValueError, match=message):
+        SequenceGP(**QUICK).fit(X, y)
+
+
+def test_series_shorter_than_the_lag():
+    with pytest.raises(ValueError, match=r"series 0 has 5 rows.*need at least 11.*shorter lag"):
+        WindowSet(np.zeros((5, 1)), np.zeros(5), lag=10)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(algorithm="magic"), "algorithm='magic' is not known: use one of full"),
+        (dict(surrogate="x"), "surrogate='x' is not known"),
+        (dict(schedule="x"), "schedule='x' is not known"),
+        (dict(mean="x"), "mean='x' is not known"),
+        (dict(inference="x"), "inference='x' is not known"),
+        (dict(encoder="x"), "encoder is 'x'"),
+        (dict(kernel="x"), "kernel='x' is not known"),
+        (dict(epochs=-1), "epochs=-1 must be an integer of at least 0"),
+        (dict(batch_size=2.5), r"batch_size=2\.5 must be an integer"),
+        (dict(lr=0.0), r"lr=0\.0 must be a positive number"),
+        (dict(refresh="never"), "refresh='never' must be a number of mini-batches"),
+        (dict(validation_fraction=1.0), r"must be in \[0, 1\)"),
+        (dict(patience=0), "patience=0 must be positive, or None"),
+        (dict(lag=7), "lag=7"),
+        (dict(device="abacus"), "device='abacus' is not known"),
+    ],
+)
+def test_bad_options_are_explained(options, message):
+    with pytest.raises(ValueError, match=message):
+        SequenceGP(**dict(QUICK, **options)).fit(X0, Y0)
+
+
+def test_cuda_is_refused_where_there_is_none():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    with pytest.raises(ValueError, match="torch sees no CUDA"):
+        SequenceGP(device="cuda", **QUICK).fit(X0, Y0)
+
+
+def test_windows_of_another_shape_are_refused_at_prediction():
+    model = SequenceGP(**QUICK).fit(X0, Y0)
+    windows = WindowSet(np.zeros((30, 2)), np.zeros(30), lag=10)
+    with pytest.raises(ValueError, match=r"windows of shape \(10, 2\).*expected \(10, 1\)"):
+        model.predict(windows)
+    with pytest.raises(ValueError, match="lag=4 does not divide"):
+        SequenceGP(lag=4, **QUICK).fit(X0[:, :, 0], Y0)
+
+
+def test_a_data_frame_is_accepted():
+    X, y = waves(60)
+    frame = pd.DataFrame(X[:, :, 0], columns=[f"lag{k}" for k in range(10)])
+    model = SequenceGP(**QUICK).fit(frame, pd.Series(y))
+    assert model.predict(frame).shape == (60,)
+
+
+def test_zero_epochs_is_a_gp_on_random_features():
+    X, y = waves()
+    model = seqgp.SequenceGP(**dict(QUICK, epochs=0)).fit(X, y)
+    assert len(model.history_) == 0
+    assert np.isfinite(model.predict(X)).all()
