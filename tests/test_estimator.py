@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -294,6 +295,8 @@ def test_a_data_frame_is_accepted():
 
 def test_zero_epochs_is_a_gp_on_random_features():
     X, y = waves()
-    model = seqgp.SequenceGP(**dict(QUICK, epochs=0)).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", seqgp.TrainingWarning)
+        model = seqgp.SequenceGP(**dict(QUICK, epochs=0)).fit(X, y)
     assert len(model.history_) == 0
     assert np.isfinite(model.predict(X)).all()
