@@ -211,7 +211,7 @@ HOLE = X0.copy()
 HOLE[3, 2] = np.nan
 BAD_ROWS = {
     "NaN": (
-        np.where(X0[3, 2, 0] == X0, np.nan, X0),
+        HOLE,
         Y0,
         "Input X contains NaN: 1 of 400 values.*first in row 3.*Drop",
     ),

@@ -125,6 +125,7 @@ def train(
     run = _Run(network, gp, part, settings)
     best = _Best(network, gp)
     history: list[EpochRecord] = []
+    finite = True
     run.refresh()
     for epoch in range(1, settings.epochs + 1):
         network.train()
@@ -141,10 +142,9 @@ def train(
         best.offer(epoch, score)
         if settings.patience is not None and epoch - best.epoch >= settings.patience:
             break
-    diverged = len(history) == 0 or not math.isfinite(history[-1].nlml) or not finite
     best.restore()
     network.eval()
-    return Trained(history, best.epoch, diverged)
+    return Trained(history, best.epoch, diverged=not finite)
 
 
 class _Run:
