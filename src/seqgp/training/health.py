@@ -14,12 +14,12 @@ _COLLAPSED = 0.05  # spread over lengthscale below which the GP is a constant on
 
 
 def warn_if_suspicious(
-    H: Tensor, lengthscale: Tensor | None, noise: Tensor, floor: float, diverged: bool
+    H: Tensor, lengthscale: Tensor | None, noise: Tensor, floor: float, diverged: str | None
 ) -> None:
     """Warn of a divergence, of collapsed latent points ``H`` ``(n, d)``, and of noise at its floor."""
-    if diverged:
+    if diverged is not None:
         _warn(
-            "training diverged: the loss stopped being finite. The best state before that is kept. "
+            f"training diverged ({diverged}). The best state before that is kept. "
             "Lower lr, or refresh the posterior more often"
         )
     spread = H.std(0, correction=0)  # (d,)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from seqgp.exceptions import NotPositiveDefiniteError
 from seqgp.inference.posterior import Posterior
 from seqgp.training.schedules import make_schedule
 from seqgp.training.surrogates import Surrogate, make_surrogate
@@ -87,7 +88,8 @@ class Trained:
 
     history: list[EpochRecord]
     best_epoch: int
-    diverged: bool
+    diverged: str | None
+    """Why training had to stop early, if it had to."""
 
 
 def encode(network: nn.Module, windows: Windows) -> Tensor:
@@ -125,15 +127,17 @@ def train(
     run = _Run(network, gp, part, settings)
     best = _Best(network, gp)
     history: list[EpochRecord] = []
-    finite = True
+    diverged = None
     run.refresh()
     for epoch in range(1, settings.epochs + 1):
-        network.train()
-        finite = run.one_epoch(generator)
-        network.eval()
-        if not finite:
+        try:
+            network.train()
+            run.one_epoch(generator)
+            network.eval()
+            posterior = run.posterior_for_evaluation()
+        except (_Diverged, NotPositiveDefiniteError) as error:
+            diverged = str(error)
             break
-        posterior = run.posterior_for_evaluation()
         record = _evaluate(epoch, network, posterior, part, validation, run.lr)
         history.append(record)
         if on_epoch is not None:
@@ -144,7 +148,11 @@ def train(
             break
     best.restore()
     network.eval()
-    return Trained(history, best.epoch, diverged=not finite)
+    return Trained(history, best.epoch, diverged)
+
+
+class _Diverged(RuntimeError):
+    """A number that should be finite is not."""
 
 
 class _Run:
@@ -173,7 +181,7 @@ class _Run:
 
     def refresh(self) -> None:
         """Condition on every row at the present weights, improving θ on the way."""
-        H = encode(self.network, self.part.windows)
+        H = self._encode()
         statistics = self.layer.statistics(H, self.part.y)
         if self.full:
             # Joint step: θ moves by the gradient at the very posterior that w is about to use.
@@ -194,17 +202,16 @@ class _Run:
             self.theta_optimiser.step()
         return posterior
 
-    def one_epoch(self, generator: torch.Generator | None) -> bool:
-        """All mini-batches once, in random order; False when the loss stops being finite."""
-        order = torch.randperm(len(self.part.y), generator=generator)
-        for rows in order.split(self.batch):
+    def one_epoch(self, generator: torch.Generator | None) -> None:
+        """All mini-batches once, in random order."""
+        order = torch.randperm(len(self.part.y), generator=generator).to(self.part.y.device)
+        total = torch.zeros((), dtype=torch.float64, device=self.part.y.device)
+        for index in order.split(self.batch):
             if self.since_refresh >= self.delay:
                 self.refresh()
-            index = rows.to(self.part.y.device)
             h = self.network(self.part.windows[index])
             loss = self.surrogate.loss(h, self.part.y[index], index)
-            if not bool(torch.isfinite(loss)):
-                return False
+            total += loss.detach()
             self.w_optimiser.zero_grad()
             loss.backward()
             if self.settings.grad_clip is not None:
@@ -215,7 +222,15 @@ class _Run:
                 group["lr"] = self.lr
             self.w_optimiser.step()
             self.since_refresh += 1
-        return True
+        # Asked once an epoch, because asking makes the CPU wait for the GPU.
+        if not bool(torch.isfinite(total)):
+            raise _Diverged("the loss is not finite")
+
+    def _encode(self) -> Tensor:
+        H = encode(self.network, self.part.windows)
+        if not bool(torch.isfinite(H).all()):
+            raise _Diverged("the network's output is not finite")
+        return H
 
     def posterior_for_evaluation(self) -> Posterior:
         """A posterior at the present weights; the one training goes on with, if it is due anyway."""
@@ -223,7 +238,7 @@ class _Run:
             self.refresh()
             if not self.full:
                 return self.posterior
-        H = encode(self.network, self.part.windows)
+        H = self._encode()
         with torch.no_grad():
             statistics = self.layer.statistics(H, self.part.y)
             posterior: Posterior = self.layer.posterior(statistics)
