@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 import seqgp
-from seqgp import SequenceGP, WindowSet
+from seqgp import SequenceGP, SequenceNet, WindowSet
 
 QUICK = dict(hidden=8, epochs=3, random_state=0, progress=False)
 
@@ -33,7 +33,12 @@ def waves(n=160, lag=10, seed=0, outputs=None):
     return X, y
 
 
-@parametrize_with_checks([SequenceGP(hidden=4, epochs=2, random_state=0, progress=False)])
+@parametrize_with_checks(
+    [
+        SequenceGP(hidden=4, epochs=2, random_state=0, progress=False),
+        SequenceNet(hidden=4, epochs=2, mean="linear", random_state=0, progress=False),
+    ]
+)
 def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
 

@@ -6,7 +6,7 @@ network to a latent point, and a Gaussian process maps that point to the target.
 
 from seqgp._version import __version__
 from seqgp.data import Standardizer, WindowSet, split_in_time
-from seqgp.estimator import SequenceGP
+from seqgp.estimator import SequenceGP, SequenceNet
 from seqgp.exceptions import NotPositiveDefiniteError, TrainingWarning
 from seqgp.gp import GP
 from seqgp.inference import Posterior
@@ -16,6 +16,7 @@ __all__ = [
     "NotPositiveDefiniteError",
     "Posterior",
     "SequenceGP",
+    "SequenceNet",
     "Standardizer",
     "TrainingWarning",
     "WindowSet",

@@ -1,6 +1,15 @@
 """Training: condition, improve θ, improve w."""
 
-from seqgp.training.loop import ALGORITHMS, EpochRecord, Part, Settings, Trained, encode, train
+from seqgp.training.loop import (
+    ALGORITHMS,
+    EpochRecord,
+    Layer,
+    Part,
+    Settings,
+    Trained,
+    encode,
+    train,
+)
 from seqgp.training.schedules import SCHEDULES, make_schedule
 from seqgp.training.surrogates import SURROGATES, make_surrogate
 
@@ -9,6 +18,7 @@ __all__ = [
     "SCHEDULES",
     "SURROGATES",
     "EpochRecord",
+    "Layer",
     "Part",
     "Settings",
     "Trained",

@@ -40,4 +40,4 @@ def warn_if_suspicious(
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text + ".", TrainingWarning, stacklevel=4)
+    warnings.warn(text + ".", TrainingWarning, stacklevel=6)  # the line that called fit

@@ -15,7 +15,7 @@ from seqgp.inference.posterior import Posterior
 from seqgp.training.schedules import make_schedule
 from seqgp.training.surrogates import Surrogate, make_surrogate
 
-__all__ = ["ALGORITHMS", "EpochRecord", "Part", "Settings", "Trained", "encode", "train"]
+__all__ = ["ALGORITHMS", "EpochRecord", "Layer", "Part", "Settings", "Trained", "encode", "train"]
 
 ALGORITHMS = ("full", "alternating", "delayed")
 _ENCODE_ROWS = 1024  # bounds the memory of a pass without gradients

@@ -32,19 +32,19 @@ _POSITIVE = ("lr", "theta_lr")
 
 
 def check_options(options: dict[str, Any]) -> None:
-    """Raise a ``ValueError`` for the first option out of its range."""
+    """Raise a ``ValueError`` for the first option, of those given, that is out of its range."""
     for name, choices in _CHOICES.items():
-        if options[name] not in choices:
+        if name in options and options[name] not in choices:
             raise ValueError(
                 f"{name}={options[name]!r} is not known: use one of {', '.join(choices)}"
             )
     for name, least in _AT_LEAST.items():
-        if not _is_int(options[name]) or options[name] < least:
+        if name in options and not (_is_int(options[name]) and options[name] >= least):
             raise ValueError(f"{name}={options[name]!r} must be an integer of at least {least}")
     for name in _POSITIVE:
-        if not isinstance(options[name], Real) or not options[name] > 0:
+        if name in options and not (isinstance(options[name], Real) and options[name] > 0):
             raise ValueError(f"{name}={options[name]!r} must be a positive number")
-    refresh = options["refresh"]
+    refresh = options.get("refresh", "epoch")
     if refresh != "epoch" and not (_is_int(refresh) and refresh >= 1):
         raise ValueError(
             f"refresh={refresh!r} must be a number of mini-batches of at least 1, or 'epoch'"

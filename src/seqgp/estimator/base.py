@@ -1,12 +1,12 @@
-"""``SequenceGP``: windows in, mean and standard deviation out, with scikit-learn's manners."""
+"""What all estimators on windows share: rows, scaling, mean function, training, prediction."""
 
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from dataclasses import asdict
 from typing import Any, Self
 
-import gpytorch
 import numpy as np
 import pandas as pd
 import torch
@@ -18,18 +18,14 @@ from torch import Tensor, nn
 
 from seqgp.data import Standardizer, TensorWindows, WindowSet
 from seqgp.data.arrays import as_targets, as_windows
-from seqgp.encoders import Head, build_encoder, width_of
-from seqgp.gp import GP, NOISE_FLOOR
+from seqgp.encoders import build_encoder, width_of
+from seqgp.estimator.options import check_options, resolve_device
 from seqgp.inference import Posterior
-from seqgp.kernels import lengthscale
-from seqgp.means import fit_mean
-from seqgp.options import check_options, resolve_device
-from seqgp.training import Part, Settings, encode, train
-from seqgp.training.health import warn_if_suspicious
-from seqgp.training.pretrain import latent_directions, pretrain
+from seqgp.means import MeanFunction, fit_mean
+from seqgp.training import Layer, Part, Settings, Trained, encode, train
 from seqgp.training.progress import progress_bar
 
-__all__ = ["SequenceGP"]
+__all__ = ["SequenceRegressor"]
 
 Array = NDArray[np.float64]
 
@@ -37,127 +33,29 @@ _LEAST_VALIDATION = 10  # fewer rows than this tell noise from noise
 _PREDICT_ROWS = 4096
 
 
-class SequenceGP(RegressorMixin, BaseEstimator):
-    """Gaussian process regression on sequences, with a recurrent network inside the kernel.
+class SequenceRegressor(RegressorMixin, BaseEstimator):
+    """Windows ``(n, T, p)`` to a mean and a deviation; what sits on the encoder is the subclass's.
 
-    ``X`` is ``(n, T, p)``: n windows of T steps of p features; or flattened ``(n, T*p)`` with
-    ``lag=T``; or a :class:`seqgp.WindowSet`. ``y`` is ``(n,)`` or ``(n, outputs)``. Inputs and
-    targets are standardised inside, on the training part only.
-
-    Args:
-        encoder: ``"narx"``, ``"rnn"``, ``"gru"``, ``"lstm"``, ``"lstm-peephole"``, or any
-            ``nn.Module`` mapping ``(n, T, p)`` to ``(n, width)`` (copied, never changed).
-        hidden: units per layer.
-        layers: recurrent (or hidden) layers.
-        dropout: on the output of every layer.
-        input_dropout: variational, one mask per window.
-        recurrent_dropout: variational, on the previous hidden state.
-        latent_dim: d, the dimension of the space in which the GP lives.
-        kernel: ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"spectral-mixture"``,
-            or a gpytorch kernel on d dimensions.
-        mean: ``"linear"`` in the window, or ``"zero"``.
-        inference: ``"exact"``, or ``"auto"`` to choose by the number of rows.
-        algorithm: ``"delayed"`` (the posterior is renewed every ``refresh`` mini-batches),
-            ``"alternating"`` (at every mini-batch) or ``"full"`` (no mini-batches).
-        surrogate: what mini-batches descend on between two renewals: ``"posterior"``,
-            ``"gradient"`` or ``"block"``; see :mod:`seqgp.training.surrogates`.
-        refresh: mini-batches between two renewals of the posterior, or ``"epoch"``.
-        epochs: passes over the training rows.
-        batch_size: rows in a mini-batch.
-        lr: learning rate of the network (Adam).
-        theta_lr: learning rate of the kernel's parameters and the noise (Adam, log scale).
-        theta_steps: steps on those at each renewal.
-        schedule: of ``lr``: ``"constant"``, ``"cosine"``, or ``"theorem"`` (the paper's).
-        grad_clip: largest norm of the network's gradient, or None.
-        pretrain_epochs: epochs of plain squared-error training of the encoder beforehand.
-        validation_fraction: share of the rows, the last in order, on which the best epoch is
-            chosen (by predictive density). They join the posterior at the end. Parts of fewer
-            than 10 rows are not made: then the lowest training NLML is chosen.
-        patience: stop after so many epochs without improvement, or None.
-        lag: T, for flattened ``X``; without it each column is one step of a single feature.
-        random_state: seed; the same seed gives the same numbers on the same machine.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``, or a torch device.
-        progress: show a progress bar when standard error is a terminal.
-
-    Attributes:
-        history_: DataFrame with one row per epoch: NLML per row, validation RMSE and NLPD (of
-            standardised targets), noise, learning rate.
-        nlml_: NLML of the standardised targets, less the mean function, total in nats.
-        best_epoch_: the epoch whose state was kept.
-        gp_: the trained :class:`seqgp.GP`; ``posterior_``, what it predicts from.
-        network_: encoder and head, windows to latent points.
-
-    References:
-        Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
-        arXiv:1610.08936.
-
-    >>> rng = np.random.default_rng(0)
-    >>> series = np.sin(np.arange(220) / 5) + 0.1 * rng.standard_normal(220)
-    >>> X = np.stack([series[i : i + 12] for i in range(200)])[:, :, None]
-    >>> y = series[12:212]
-    >>> model = SequenceGP(hidden=8, epochs=5, random_state=0).fit(X[:150], y[:150])
-    >>> mean, std = model.predict(X[150:], return_std=True)
-    >>> mean.shape, bool(model.score(X[150:], y[150:]) > 0.9)
-    ((50,), True)
+    Subclasses take the options below, and more, in their constructors.
     """
 
-    def __init__(
-        self,
-        encoder: str | nn.Module = "lstm",
-        hidden: int = 64,
-        layers: int = 1,
-        dropout: float = 0.0,
-        input_dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
-        latent_dim: int = 2,
-        kernel: str | gpytorch.kernels.Kernel = "rbf",
-        mean: str = "linear",
-        inference: str = "auto",
-        algorithm: str = "delayed",
-        surrogate: str = "posterior",
-        refresh: int | str = "epoch",
-        epochs: int = 100,
-        batch_size: int = 128,
-        lr: float = 1e-3,
-        theta_lr: float = 0.05,
-        theta_steps: int = 5,
-        schedule: str = "constant",
-        grad_clip: float | None = 5.0,
-        pretrain_epochs: int = 0,
-        validation_fraction: float = 0.1,
-        patience: int | None = None,
-        lag: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        device: str | torch.device = "auto",
-        progress: bool = True,
-    ) -> None:
-        self.encoder = encoder
-        self.hidden = hidden
-        self.layers = layers
-        self.dropout = dropout
-        self.input_dropout = input_dropout
-        self.recurrent_dropout = recurrent_dropout
-        self.latent_dim = latent_dim
-        self.kernel = kernel
-        self.mean = mean
-        self.inference = inference
-        self.algorithm = algorithm
-        self.surrogate = surrogate
-        self.refresh = refresh
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.theta_lr = theta_lr
-        self.theta_steps = theta_steps
-        self.schedule = schedule
-        self.grad_clip = grad_clip
-        self.pretrain_epochs = pretrain_epochs
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.lag = lag
-        self.random_state = random_state
-        self.device = device
-        self.progress = progress
+    encoder: str | nn.Module
+    hidden: int
+    layers: int
+    dropout: float
+    input_dropout: float
+    recurrent_dropout: float
+    mean: str
+    epochs: int
+    validation_fraction: float
+    lag: int | None
+    random_state: int | np.random.RandomState | None
+    device: str | torch.device
+    progress: bool
+
+    network_: nn.Module
+    layer_: Layer
+    mean_function_: MeanFunction
 
     def fit(
         self,
@@ -227,21 +125,19 @@ class SequenceGP(RegressorMixin, BaseEstimator):
                 z_val.reshape(len(z_val), -1),
             )
 
-        settings = Settings(**{name: getattr(self, name) for name in Settings.__dataclass_fields__})
+        options = {
+            name: getattr(self, name)
+            for name in Settings.__dataclass_fields__
+            if hasattr(self, name)
+        }
+        settings = Settings(**options)
         generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
-        encoder, head = self._build(part, validation, settings, generator, device)
-        self.network_ = nn.Sequential(encoder, head)
-        self.gp_ = GP(
-            kernel=copy.deepcopy(self.kernel),
-            inference="exact",
-            latent_dim=self.latent_dim,
-            outputs=z.shape[1],
-        ).to(device)
-        self.gp_.initialise(part.y)
+        encoder, width = self._encoder(part.windows[slice(0, 2)], device)
+        self._build(encoder, width, part, validation, settings, generator)
         with progress_bar(self.epochs, self.progress) as on_epoch:
             trained = train(
                 self.network_,
-                self.gp_,
+                self.layer_,
                 part,
                 settings,
                 validation=validation,
@@ -252,10 +148,42 @@ class SequenceGP(RegressorMixin, BaseEstimator):
         self.best_epoch_ = trained.best_epoch
         H = encode(self.network_, every)
         with torch.no_grad():
-            self.posterior_: Posterior = self.gp_.condition(H, whole.y)
-            noise = self.gp_.noise
+            self.posterior_: Posterior = self.layer_.posterior(self.layer_.statistics(H, whole.y))
         self.nlml_ = float(self.posterior_.nlml)
-        warn_if_suspicious(H, lengthscale(self.gp_.kernel), noise, NOISE_FLOOR, trained.diverged)
+        self._inspect(H, trained)
+
+    @abstractmethod
+    def _build(
+        self,
+        encoder: nn.Module,
+        width: int,
+        part: Part,
+        validation: Part | None,
+        settings: Settings,
+        generator: torch.Generator,
+    ) -> None:
+        """Make ``network_`` (the encoder first) and ``layer_``, ready to be trained."""
+
+    def _inspect(self, H: Tensor, trained: Trained) -> None:
+        """Look at the result, and warn where it is suspicious."""
+
+    def _encoder(self, sample: Tensor, device: torch.device) -> tuple[nn.Module, int]:
+        """The encoder asked for, on the device, and its width."""
+        if isinstance(self.encoder, nn.Module):
+            encoder = copy.deepcopy(self.encoder)
+        else:
+            encoder = build_encoder(
+                self.encoder,
+                input_size=sample.shape[2],
+                lag=sample.shape[1],
+                hidden=self.hidden,
+                layers=self.layers,
+                dropout=self.dropout,
+                input_dropout=self.input_dropout,
+                recurrent_dropout=self.recurrent_dropout,
+            )
+        encoder = encoder.to(device)
+        return encoder, width_of(encoder, sample)
 
     def _fit_scalers(self, windows: Array | WindowSet, targets: Array, n: int) -> None:
         """Standardisation from the first ``n`` rows; a target that does not vary is refused."""
@@ -278,48 +206,6 @@ class SequenceGP(RegressorMixin, BaseEstimator):
         mean, variance = self.mean_function_.predict(windows)
         return Part(windows, z - mean, variance)
 
-    def _build(
-        self,
-        part: Part,
-        validation: Part | None,
-        settings: Settings,
-        generator: torch.Generator,
-        device: torch.device,
-    ) -> tuple[nn.Module, Head]:
-        """The encoder, pre-trained if asked, and a head fitted to its features."""
-        sample = part.windows[slice(0, 2)]
-        if isinstance(self.encoder, nn.Module):
-            encoder = copy.deepcopy(self.encoder)
-        else:
-            encoder = build_encoder(
-                self.encoder,
-                input_size=sample.shape[2],
-                lag=sample.shape[1],
-                hidden=self.hidden,
-                layers=self.layers,
-                dropout=self.dropout,
-                input_dropout=self.input_dropout,
-                recurrent_dropout=self.recurrent_dropout,
-            )
-        encoder = encoder.to(device)
-        width = width_of(encoder, sample)
-        head = Head(width, self.latent_dim).to(device)
-        if self.pretrain_epochs:
-            readout = nn.Linear(width, part.y.shape[1]).to(device)
-            pretrain(
-                encoder,
-                readout,
-                part,
-                settings,
-                epochs=self.pretrain_epochs,
-                validation=validation,
-                generator=generator,
-            )
-            directions = latent_directions(encoder, readout, part, self.latent_dim)
-            head.point(directions)
-        head.calibrate(encode(encoder, part.windows).float())
-        return encoder, head
-
     def predict(
         self, X: ArrayLike | WindowSet, return_std: bool = False, observed: bool = True
     ) -> Array | tuple[Array, Array]:
@@ -330,7 +216,7 @@ class SequenceGP(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self, "posterior_")
         windows, _ = self._rows(X, None, reset=False, targets=False)
-        device = self.gp_.raw_noise.device
+        device = self.posterior_.noise.device
         inputs = windows_on(device, windows, self.x_scaler_)
         mean, variance = self.mean_function_.predict(inputs)
         H = encode(self.network_, inputs)

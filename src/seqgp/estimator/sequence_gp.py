@@ -1,0 +1,181 @@
+"""``SequenceGP``: windows in, mean and standard deviation out, with scikit-learn's manners."""
+
+from __future__ import annotations
+
+import copy
+
+import gpytorch
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from seqgp.encoders import Head
+from seqgp.estimator.base import SequenceRegressor
+from seqgp.gp import GP, NOISE_FLOOR
+from seqgp.kernels import lengthscale
+from seqgp.training import Part, Settings, Trained, encode
+from seqgp.training.health import warn_if_suspicious
+from seqgp.training.pretrain import latent_directions, pretrain
+
+__all__ = ["SequenceGP"]
+
+
+class SequenceGP(SequenceRegressor):
+    """Gaussian process regression on sequences, with a recurrent network inside the kernel.
+
+    ``X`` is ``(n, T, p)``: n windows of T steps of p features; or flattened ``(n, T*p)`` with
+    ``lag=T``; or a :class:`seqgp.WindowSet`. ``y`` is ``(n,)`` or ``(n, outputs)``. Inputs and
+    targets are standardised inside, on the training part only.
+
+    Args:
+        encoder: ``"narx"``, ``"rnn"``, ``"gru"``, ``"lstm"``, ``"lstm-peephole"``, or any
+            ``nn.Module`` mapping ``(n, T, p)`` to ``(n, width)`` (copied, never changed).
+        hidden: units per layer.
+        layers: recurrent (or hidden) layers.
+        dropout: on the output of every layer.
+        input_dropout: variational, one mask per window.
+        recurrent_dropout: variational, on the previous hidden state.
+        latent_dim: d, the dimension of the space in which the GP lives.
+        kernel: ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"spectral-mixture"``,
+            or a gpytorch kernel on d dimensions.
+        mean: ``"linear"`` in the window, or ``"zero"``.
+        inference: ``"exact"``, or ``"auto"`` to choose by the number of rows.
+        algorithm: ``"delayed"`` (the posterior is renewed every ``refresh`` mini-batches),
+            ``"alternating"`` (at every mini-batch) or ``"full"`` (no mini-batches).
+        surrogate: what mini-batches descend on between two renewals: ``"posterior"``,
+            ``"gradient"`` or ``"block"``; see :mod:`seqgp.training.surrogates`.
+        refresh: mini-batches between two renewals of the posterior, or ``"epoch"``.
+        epochs: passes over the training rows.
+        batch_size: rows in a mini-batch.
+        lr: learning rate of the network (Adam).
+        theta_lr: learning rate of the kernel's parameters and the noise (Adam, log scale).
+        theta_steps: steps on those at each renewal.
+        schedule: of ``lr``: ``"constant"``, ``"cosine"``, or ``"theorem"`` (the paper's).
+        grad_clip: largest norm of the network's gradient, or None.
+        pretrain_epochs: epochs of plain squared-error training of the encoder beforehand.
+        validation_fraction: share of the rows, the last in order, on which the best epoch is
+            chosen (by predictive density). They join the posterior at the end. Parts of fewer
+            than 10 rows are not made: then the lowest training NLML is chosen.
+        patience: stop after so many epochs without improvement, or None.
+        lag: T, for flattened ``X``; without it each column is one step of a single feature.
+        random_state: seed; the same seed gives the same numbers on the same machine.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, or a torch device.
+        progress: show a progress bar when standard error is a terminal.
+
+    Attributes:
+        history_: DataFrame with one row per epoch: NLML per row, validation RMSE and NLPD (of
+            standardised targets), noise, learning rate.
+        nlml_: NLML of the standardised targets, less the mean function, total in nats.
+        best_epoch_: the epoch whose state was kept.
+        gp_: the trained :class:`seqgp.GP`; ``posterior_``, what it predicts from.
+        network_: encoder and head, windows to latent points.
+
+    References:
+        Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
+        arXiv:1610.08936.
+
+    >>> rng = np.random.default_rng(0)
+    >>> series = np.sin(np.arange(220) / 5) + 0.1 * rng.standard_normal(220)
+    >>> X = np.stack([series[i : i + 12] for i in range(200)])[:, :, None]
+    >>> y = series[12:212]
+    >>> model = SequenceGP(hidden=8, epochs=5, random_state=0).fit(X[:150], y[:150])
+    >>> mean, std = model.predict(X[150:], return_std=True)
+    >>> mean.shape, bool(model.score(X[150:], y[150:]) > 0.9)
+    ((50,), True)
+    """
+
+    def __init__(
+        self,
+        encoder: str | nn.Module = "lstm",
+        hidden: int = 64,
+        layers: int = 1,
+        dropout: float = 0.0,
+        input_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        latent_dim: int = 2,
+        kernel: str | gpytorch.kernels.Kernel = "rbf",
+        mean: str = "linear",
+        inference: str = "auto",
+        algorithm: str = "delayed",
+        surrogate: str = "posterior",
+        refresh: int | str = "epoch",
+        epochs: int = 100,
+        batch_size: int = 128,
+        lr: float = 1e-3,
+        theta_lr: float = 0.05,
+        theta_steps: int = 5,
+        schedule: str = "constant",
+        grad_clip: float | None = 5.0,
+        pretrain_epochs: int = 0,
+        validation_fraction: float = 0.1,
+        patience: int | None = None,
+        lag: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        device: str | torch.device = "auto",
+        progress: bool = True,
+    ) -> None:
+        self.encoder = encoder
+        self.hidden = hidden
+        self.layers = layers
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.recurrent_dropout = recurrent_dropout
+        self.latent_dim = latent_dim
+        self.kernel = kernel
+        self.mean = mean
+        self.inference = inference
+        self.algorithm = algorithm
+        self.surrogate = surrogate
+        self.refresh = refresh
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.theta_lr = theta_lr
+        self.theta_steps = theta_steps
+        self.schedule = schedule
+        self.grad_clip = grad_clip
+        self.pretrain_epochs = pretrain_epochs
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.lag = lag
+        self.random_state = random_state
+        self.device = device
+        self.progress = progress
+
+    def _build(
+        self,
+        encoder: nn.Module,
+        width: int,
+        part: Part,
+        validation: Part | None,
+        settings: Settings,
+        generator: torch.Generator,
+    ) -> None:
+        device = part.y.device
+        head = Head(width, self.latent_dim).to(device)
+        if self.pretrain_epochs:
+            readout = nn.Linear(width, part.y.shape[1]).to(device)
+            pretrain(
+                encoder,
+                readout,
+                part,
+                settings,
+                epochs=self.pretrain_epochs,
+                validation=validation,
+                generator=generator,
+            )
+            head.point(latent_directions(encoder, readout, part, self.latent_dim))
+        head.calibrate(encode(encoder, part.windows).float())
+        self.network_ = nn.Sequential(encoder, head)
+        self.gp_ = GP(
+            kernel=copy.deepcopy(self.kernel),
+            inference="exact",
+            latent_dim=self.latent_dim,
+            outputs=part.y.shape[1],
+        ).to(device)
+        self.gp_.initialise(part.y)
+        self.layer_ = self.gp_
+
+    def _inspect(self, H: Tensor, trained: Trained) -> None:
+        noise = self.gp_.noise.detach()
+        warn_if_suspicious(H, lengthscale(self.gp_.kernel), noise, NOISE_FLOOR, trained.diverged)

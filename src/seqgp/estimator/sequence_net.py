@@ -1,0 +1,79 @@
+"""``SequenceNet``: the same encoders and the same training with a linear layer in the GP's place."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from seqgp.estimator.base import SequenceRegressor
+from seqgp.inference import Readout
+from seqgp.training import Part, Settings
+
+__all__ = ["SequenceNet"]
+
+
+class SequenceNet(SequenceRegressor):
+    """A plain recurrent network trained on squared errors: what a GP model must be better than.
+
+    Its standard deviation is one number, that of its residuals on the rows it was fitted to.
+    Options mean what they mean in :class:`seqgp.SequenceGP`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.standard_normal((80, 6, 1)), rng.standard_normal(80)
+    >>> SequenceNet(encoder="gru", hidden=4, epochs=1, random_state=0).fit(X, y).predict(X).shape
+    (80,)
+    """
+
+    def __init__(
+        self,
+        encoder: str | nn.Module = "lstm",
+        hidden: int = 64,
+        layers: int = 1,
+        dropout: float = 0.0,
+        input_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        mean: str = "zero",
+        epochs: int = 100,
+        batch_size: int = 128,
+        lr: float = 1e-3,
+        schedule: str = "constant",
+        grad_clip: float | None = 5.0,
+        validation_fraction: float = 0.1,
+        patience: int | None = None,
+        lag: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        device: str | torch.device = "auto",
+        progress: bool = True,
+    ) -> None:
+        self.encoder = encoder
+        self.hidden = hidden
+        self.layers = layers
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.recurrent_dropout = recurrent_dropout
+        self.mean = mean
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.schedule = schedule
+        self.grad_clip = grad_clip
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.lag = lag
+        self.random_state = random_state
+        self.device = device
+        self.progress = progress
+
+    def _build(
+        self,
+        encoder: nn.Module,
+        width: int,
+        part: Part,
+        validation: Part | None,
+        settings: Settings,
+        generator: torch.Generator,
+    ) -> None:
+        readout = nn.Linear(width, part.y.shape[1]).to(part.y.device)
+        self.network_ = nn.Sequential(encoder, readout)
+        self.layer_ = Readout()
