@@ -257,6 +257,7 @@ def test_series_shorter_than_the_lag():
         (dict(surrogate="x"), "surrogate='x' is not known"),
         (dict(schedule="x"), "schedule='x' is not known"),
         (dict(mean="x"), "mean='x' is not known"),
+        (dict(select="x"), "select='x' is not known"),
         (dict(inference="x"), "inference='x' is not known"),
         (dict(encoder="x"), "encoder is 'x'"),
         (dict(kernel="x"), "kernel='x' is not known"),

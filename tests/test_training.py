@@ -151,6 +151,10 @@ def test_best_state_is_restored_and_patience_stops():
     assert len(model.history_) < 60
     best = model.history_.val_nlpd.idxmin()
     assert model.best_epoch_ == model.history_.epoch[best] == len(model.history_) - 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        by_rmse = SequenceGP(**options, select="rmse").fit(X, y, validation=validation)
+    assert by_rmse.best_epoch_ == by_rmse.history_.epoch[by_rmse.history_.val_rmse.idxmin()]
     mean, std = model.predict(validation[0], return_std=True)
     scale = float(model.y_scaler_.scale)
     nlpd = np.mean(

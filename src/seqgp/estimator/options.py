@@ -20,6 +20,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "schedule": SCHEDULES,
     "mean": MEANS,
     "inference": INFERENCES,
+    "select": ("nlpd", "rmse"),
 }
 _AT_LEAST: dict[str, int] = {
     "latent_dim": 1,

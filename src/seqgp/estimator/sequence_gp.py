@@ -54,9 +54,11 @@ class SequenceGP(SequenceRegressor):
         grad_clip: largest norm of the network's gradient, or None.
         pretrain_epochs: epochs of plain squared-error training of the encoder beforehand.
         validation_fraction: share of the rows, the last in order, on which the best epoch is
-            chosen (by predictive density). They join the posterior at the end. Parts of fewer
+            chosen. They join the posterior at the end. Parts of fewer
             than 10 rows are not made: then the lowest training NLML is chosen.
         patience: stop after so many epochs without improvement, or None.
+        select: what the best epoch is best in, on validation rows: ``"nlpd"`` (the predictive
+            density: mean and deviation together) or ``"rmse"`` (the mean alone).
         lag: T, for flattened ``X``; without it each column is one step of a single feature.
         random_state: seed; the same seed gives the same numbers on the same machine.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, or a torch device.
@@ -109,6 +111,7 @@ class SequenceGP(SequenceRegressor):
         pretrain_epochs: int = 0,
         validation_fraction: float = 0.1,
         patience: int | None = None,
+        select: str = "nlpd",
         lag: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         device: str | torch.device = "auto",
@@ -137,6 +140,7 @@ class SequenceGP(SequenceRegressor):
         self.pretrain_epochs = pretrain_epochs
         self.validation_fraction = validation_fraction
         self.patience = patience
+        self.select = select
         self.lag = lag
         self.random_state = random_state
         self.device = device

@@ -16,7 +16,8 @@ __all__ = ["SequenceNet"]
 class SequenceNet(SequenceRegressor):
     """A plain recurrent network trained on squared errors: what a GP model must be better than.
 
-    Its standard deviation is one number, that of its residuals on the rows it was fitted to.
+    Its standard deviation is one number, that of its residuals on the rows it was fitted to, so the
+    best epoch is chosen by validation RMSE.
     Options mean what they mean in :class:`seqgp.SequenceGP`.
 
     >>> rng = np.random.default_rng(0)
@@ -24,6 +25,8 @@ class SequenceNet(SequenceRegressor):
     >>> SequenceNet(encoder="gru", hidden=4, epochs=1, random_state=0).fit(X, y).predict(X).shape
     (80,)
     """
+
+    select = "rmse"
 
     def __init__(
         self,

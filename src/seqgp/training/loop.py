@@ -68,6 +68,7 @@ class Settings:
     schedule: str = "constant"
     grad_clip: float | None = 5.0
     patience: int | None = None
+    select: str = "nlpd"
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,8 @@ def train(
 ) -> Trained:
     """Train ``network`` ``(n, T, p) → (n, d)`` and the layer ``gp`` in place.
 
-    Both are left in their best state: lowest validation NLPD, or lowest training NLML where there
-    is no validation part. The loop knows the layer only by ``statistics`` and ``posterior``.
+    Both are left in their best state: lowest validation NLPD (or RMSE, by ``select``), or lowest
+    training NLML where there is no validation part. The loop knows the layer only by ``statistics`` and ``posterior``.
 
     References:
         Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
@@ -142,7 +143,7 @@ def train(
         history.append(record)
         if on_epoch is not None:
             on_epoch(record)
-        score = record.nlml if validation is None else record.val_nlpd
+        score = record.nlml if validation is None else getattr(record, f"val_{settings.select}")
         best.offer(epoch, score)
         if settings.patience is not None and epoch - best.epoch >= settings.patience:
             break

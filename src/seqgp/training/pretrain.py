@@ -25,7 +25,12 @@ def pretrain(
 ) -> list[EpochRecord]:
     """Train ``encoder`` and a linear ``readout`` on squared errors, in place."""
     plain = replace(
-        settings, algorithm="delayed", surrogate="posterior", refresh="epoch", epochs=epochs
+        settings,
+        algorithm="delayed",
+        surrogate="posterior",
+        refresh="epoch",
+        epochs=epochs,
+        select="rmse",  # a plain network's density says more about its residuals' size than its fit
     )
     network = nn.Sequential(encoder, readout)
     trained = train(network, Readout(), part, plain, validation=validation, generator=generator)
