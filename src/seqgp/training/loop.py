@@ -119,7 +119,8 @@ def train(
     """Train ``network`` ``(n, T, p) → (n, d)`` and the layer ``gp`` in place.
 
     Both are left in their best state: lowest validation NLPD (or RMSE, by ``select``), or lowest
-    training NLML where there is no validation part. The loop knows the layer only by ``statistics`` and ``posterior``.
+    training NLML where there is no validation part. The loop knows the layer only by
+    ``statistics`` and ``posterior``.
 
     References:
         Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
@@ -143,8 +144,8 @@ def train(
         history.append(record)
         if on_epoch is not None:
             on_epoch(record)
-        score = record.nlml if validation is None else getattr(record, f"val_{settings.select}")
-        best.offer(epoch, score)
+        chosen_by = "nlml" if validation is None else f"val_{settings.select}"
+        best.offer(epoch, getattr(record, chosen_by))
         if settings.patience is not None and epoch - best.epoch >= settings.patience:
             break
     best.restore()

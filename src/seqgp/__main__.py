@@ -1,0 +1,6 @@
+"""``python -m seqgp``: the command line."""
+
+from seqgp.cli.main import main
+
+if __name__ == "__main__":
+    main()
