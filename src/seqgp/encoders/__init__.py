@@ -8,6 +8,7 @@ from seqgp.encoders.head import Head
 from seqgp.encoders.narx import Narx
 from seqgp.encoders.peephole import PeepholeLSTM
 from seqgp.encoders.recurrent import Recurrent
+from seqgp.encoders.skip import Skip
 from seqgp.encoders.width import width_of
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Narx",
     "PeepholeLSTM",
     "Recurrent",
+    "Skip",
     "build_encoder",
     "width_of",
 ]

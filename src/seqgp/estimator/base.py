@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from seqgp.data import Standardizer, TensorWindows, WindowSet
 from seqgp.data.arrays import as_targets, as_windows
-from seqgp.encoders import build_encoder, width_of
+from seqgp.encoders import Skip, build_encoder, width_of
 from seqgp.estimator.options import check_options, resolve_device
 from seqgp.inference import Posterior
 from seqgp.means import MeanFunction, fit_mean
@@ -45,6 +45,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     dropout: float
     input_dropout: float
     recurrent_dropout: float
+    skip: bool
+    restarts: int
     mean: str
     epochs: int
     validation_fraction: float
@@ -131,19 +133,27 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
             if hasattr(self, name)
         }
         settings = Settings(**options)
-        generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
-        encoder, width = self._encoder(part.windows[slice(0, 2)], device)
-        self._build(encoder, width, part, validation, settings, generator)
-        with progress_bar(self.epochs, self.progress) as on_epoch:
-            trained = train(
-                self.network_,
-                self.layer_,
-                part,
-                settings,
-                validation=validation,
-                generator=generator,
-                on_epoch=on_epoch,
-            )
+        seed = torch.initial_seed()
+        kept: tuple[nn.Module, Layer, Trained] | None = None
+        with progress_bar(self.restarts * self.epochs, self.progress) as on_epoch:
+            for start in range(self.restarts):
+                torch.manual_seed((seed + start) % 2**63)
+                generator = torch.Generator().manual_seed((seed + start) % 2**63)
+                encoder, width = self._encoder(part.windows[slice(0, 2)], device)
+                network, layer = self._build(encoder, width, part, validation, settings, generator)
+                trained = train(
+                    network,
+                    layer,
+                    part,
+                    settings,
+                    validation=validation,
+                    generator=generator,
+                    on_epoch=on_epoch,
+                )
+                if kept is None or trained.best_score < kept[2].best_score:
+                    kept = network, layer, trained
+        assert kept is not None  # restarts ≥ 1 is checked
+        self.network_, self.layer_, trained = kept
         self.history_ = pd.DataFrame([asdict(record) for record in trained.history])
         self.best_epoch_ = trained.best_epoch
         H = encode(self.network_, every)
@@ -161,8 +171,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         validation: Part | None,
         settings: Settings,
         generator: torch.Generator,
-    ) -> None:
-        """Make ``network_`` (the encoder first) and ``layer_``, ready to be trained."""
+    ) -> tuple[nn.Module, Layer]:
+        """The network (the encoder first) and the layer on it, ready to be trained."""
 
     def _inspect(self, H: Tensor, trained: Trained) -> None:
         """Look at the result, and warn where it is suspicious."""
@@ -182,7 +192,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                 input_dropout=self.input_dropout,
                 recurrent_dropout=self.recurrent_dropout,
             )
-        encoder = encoder.to(device)
+        encoder = (Skip(encoder) if self.skip else encoder).to(device)
         return encoder, width_of(encoder, sample)
 
     def _fit_scalers(self, windows: Array | WindowSet, targets: Array, n: int) -> None:

@@ -28,6 +28,7 @@ _AT_LEAST: dict[str, int] = {
     "batch_size": 1,
     "theta_steps": 0,
     "pretrain_epochs": 0,
+    "restarts": 1,
 }
 _POSITIVE = ("lr", "theta_lr")
 

@@ -13,7 +13,7 @@ from seqgp.encoders import Head
 from seqgp.estimator.base import SequenceRegressor
 from seqgp.gp import GP, NOISE_FLOOR
 from seqgp.kernels import lengthscale
-from seqgp.training import Part, Settings, Trained, encode
+from seqgp.training import Layer, Part, Settings, Trained, encode
 from seqgp.training.health import warn_if_suspicious
 from seqgp.training.pretrain import latent_directions, pretrain
 
@@ -35,6 +35,7 @@ class SequenceGP(SequenceRegressor):
         dropout: on the output of every layer.
         input_dropout: variational, one mask per window.
         recurrent_dropout: variational, on the previous hidden state.
+        skip: let the head see the flattened window beside the encoder's features.
         latent_dim: d, the dimension of the space in which the GP lives.
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"spectral-mixture"``,
             or a gpytorch kernel on d dimensions.
@@ -59,6 +60,8 @@ class SequenceGP(SequenceRegressor):
         patience: stop after so many epochs without improvement, or None.
         select: what the best epoch is best in, on validation rows: ``"nlpd"`` (the predictive
             density: mean and deviation together) or ``"rmse"`` (the mean alone).
+        restarts: train so many times from different random weights and keep the best, by the same
+            measure as the best epoch. The likelihood of a recurrent kernel has bad local optima.
         lag: T, for flattened ``X``; without it each column is one step of a single feature.
         random_state: seed; the same seed gives the same numbers on the same machine.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, or a torch device.
@@ -94,6 +97,7 @@ class SequenceGP(SequenceRegressor):
         dropout: float = 0.0,
         input_dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
+        skip: bool = False,
         latent_dim: int = 2,
         kernel: str | gpytorch.kernels.Kernel = "rbf",
         mean: str = "linear",
@@ -112,6 +116,7 @@ class SequenceGP(SequenceRegressor):
         validation_fraction: float = 0.1,
         patience: int | None = None,
         select: str = "nlpd",
+        restarts: int = 1,
         lag: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         device: str | torch.device = "auto",
@@ -123,6 +128,7 @@ class SequenceGP(SequenceRegressor):
         self.dropout = dropout
         self.input_dropout = input_dropout
         self.recurrent_dropout = recurrent_dropout
+        self.skip = skip
         self.latent_dim = latent_dim
         self.kernel = kernel
         self.mean = mean
@@ -141,6 +147,7 @@ class SequenceGP(SequenceRegressor):
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.select = select
+        self.restarts = restarts
         self.lag = lag
         self.random_state = random_state
         self.device = device
@@ -154,7 +161,7 @@ class SequenceGP(SequenceRegressor):
         validation: Part | None,
         settings: Settings,
         generator: torch.Generator,
-    ) -> None:
+    ) -> tuple[nn.Module, Layer]:
         device = part.y.device
         head = Head(width, self.latent_dim).to(device)
         if self.pretrain_epochs:
@@ -170,15 +177,21 @@ class SequenceGP(SequenceRegressor):
             )
             head.point(latent_directions(encoder, readout, part, self.latent_dim))
         head.calibrate(encode(encoder, part.windows).float())
-        self.network_ = nn.Sequential(encoder, head)
-        self.gp_ = GP(
+        gp = GP(
             kernel=copy.deepcopy(self.kernel),
             inference="exact",
             latent_dim=self.latent_dim,
             outputs=part.y.shape[1],
         ).to(device)
-        self.gp_.initialise(part.y)
-        self.layer_ = self.gp_
+        gp.initialise(part.y)
+        return nn.Sequential(encoder, head), gp
+
+    @property
+    def gp_(self) -> GP:
+        """The trained GP layer."""
+        gp = self.layer_
+        assert isinstance(gp, GP)
+        return gp
 
     def _inspect(self, H: Tensor, trained: Trained) -> None:
         noise = self.gp_.noise.detach()

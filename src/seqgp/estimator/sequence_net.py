@@ -8,7 +8,7 @@ from torch import nn
 
 from seqgp.estimator.base import SequenceRegressor
 from seqgp.inference import Readout
-from seqgp.training import Part, Settings
+from seqgp.training import Layer, Part, Settings
 
 __all__ = ["SequenceNet"]
 
@@ -36,6 +36,7 @@ class SequenceNet(SequenceRegressor):
         dropout: float = 0.0,
         input_dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
+        skip: bool = False,
         mean: str = "zero",
         epochs: int = 100,
         batch_size: int = 128,
@@ -44,6 +45,7 @@ class SequenceNet(SequenceRegressor):
         grad_clip: float | None = 5.0,
         validation_fraction: float = 0.1,
         patience: int | None = None,
+        restarts: int = 1,
         lag: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         device: str | torch.device = "auto",
@@ -55,6 +57,7 @@ class SequenceNet(SequenceRegressor):
         self.dropout = dropout
         self.input_dropout = input_dropout
         self.recurrent_dropout = recurrent_dropout
+        self.skip = skip
         self.mean = mean
         self.epochs = epochs
         self.batch_size = batch_size
@@ -63,6 +66,7 @@ class SequenceNet(SequenceRegressor):
         self.grad_clip = grad_clip
         self.validation_fraction = validation_fraction
         self.patience = patience
+        self.restarts = restarts
         self.lag = lag
         self.random_state = random_state
         self.device = device
@@ -76,7 +80,6 @@ class SequenceNet(SequenceRegressor):
         validation: Part | None,
         settings: Settings,
         generator: torch.Generator,
-    ) -> None:
+    ) -> tuple[nn.Module, Layer]:
         readout = nn.Linear(width, part.y.shape[1]).to(part.y.device)
-        self.network_ = nn.Sequential(encoder, readout)
-        self.layer_ = Readout()
+        return nn.Sequential(encoder, readout), Readout()

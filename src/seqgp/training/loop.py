@@ -89,6 +89,8 @@ class Trained:
 
     history: list[EpochRecord]
     best_epoch: int
+    best_score: float
+    """What the best epoch was chosen by, at that epoch; lower is better."""
     diverged: str | None
     """Why training had to stop early, if it had to."""
 
@@ -150,7 +152,7 @@ def train(
             break
     best.restore()
     network.eval()
-    return Trained(history, best.epoch, diverged)
+    return Trained(history, best.epoch, best.score, diverged)
 
 
 class _Diverged(RuntimeError):
