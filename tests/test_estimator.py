@@ -45,7 +45,7 @@ def test_scikit_learn_estimator_checks(estimator, check):
 
 def test_learns_what_a_line_cannot():
     X, y = waves(300)
-    model = SequenceGP(hidden=16, epochs=40, lr=0.01, random_state=0, progress=False)
+    model = SequenceGP(hidden=16, epochs=80, lr=0.01, random_state=0, progress=False)
     model.fit(X[:200], y[:200])
     line = Ridge().fit(X[:200, :, 0], y[:200])
     assert model.score(X[200:], y[200:]) > 0.95

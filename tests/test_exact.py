@@ -271,7 +271,7 @@ def test_kernel_helpers():
     gp = seqgp.GP(outputs=2, inference="exact")
     gp.initialise(torch.tensor([[0.0, 0.0], [2.0, 20.0]]))
     torch.testing.assert_close(gp.kernel.outputscale.detach(), torch.tensor([1.0, 100.0]).double())
-    torch.testing.assert_close(gp.noise.detach(), torch.tensor([0.1, 10.0]).double())
+    torch.testing.assert_close(gp.noise.detach(), torch.tensor([1.0, 100.0]).double())
     mixture = build_kernel("spectral-mixture", 2)
     set_signal_variance(mixture, torch.tensor([3.0]))
     assert float(mixture.mixture_weights.detach().sum()) == pytest.approx(3.0)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from seqgp.inference import Exact, Inference, Posterior
+from seqgp.inference import Posterior, build_inference
 from seqgp.kernels import build_kernel, log_greater_than, set_signal_variance
 
 __all__ = ["BOX", "GP", "NOISE_FLOOR"]
@@ -30,11 +30,14 @@ class GP(nn.Module):
 
     Args:
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"spectral-mixture"``,
-            or any gpytorch kernel.
-        inference: ``"exact"``.
+            ``"periodic"``, or a gpytorch kernel: any for exact inference, a stationary product (or
+            a sum of such) for a grid. Matérn by name is a product over dimensions unless exact.
+        inference: ``"exact"`` (dense, O(n³)), ``"grid"`` (one pass over the rows, then free of n;
+            latent_dim ≤ 4), or ``"auto"``: exact up to a few thousand rows, else grid.
         latent_dim: d, the dimension of the latent points.
         outputs: how many targets each row has.
         noise: initial σ².
+        grid_size: grid points per dimension; by default chosen by ``latent_dim``.
 
     References:
         Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
@@ -51,10 +54,11 @@ class GP(nn.Module):
     def __init__(
         self,
         kernel: str | gpytorch.kernels.Kernel = "rbf",
-        inference: str = "exact",
+        inference: str = "auto",
         latent_dim: int = 2,
         outputs: int = 1,
         noise: float = 0.1,
+        grid_size: int | None = None,
     ) -> None:
         super().__init__()
         if latent_dim < 1 or outputs < 1:
@@ -63,7 +67,8 @@ class GP(nn.Module):
             )
         self.latent_dim = latent_dim
         self.outputs = outputs
-        self.inference = _build_inference(inference)
+        self.inference = build_inference(inference, grid_size)
+        self._product = inference != "exact"
         self.kernel = kernel
         self._noise_constraint = log_greater_than(NOISE_FLOOR).double()
         self.raw_noise = nn.Parameter(torch.zeros(outputs, dtype=torch.float64))
@@ -72,7 +77,7 @@ class GP(nn.Module):
     def __setattr__(self, name: str, value: Any) -> None:
         # nn.Module registers modules before it looks at properties, so the kernel is checked here.
         if name == "kernel":
-            value = build_kernel(value, self.latent_dim, self.outputs)
+            value = build_kernel(value, self.latent_dim, self.outputs, self._product)
         super().__setattr__(name, value)
 
     @property
@@ -94,11 +99,16 @@ class GP(nn.Module):
             self.raw_noise.copy_(raw.expand_as(self.raw_noise))
 
     def initialise(self, y: Tensor) -> None:
-        """Start σ² and the signal variance from the targets' own variance ``y`` ``(n[, outputs])``."""
+        """Start σ² and the signal variance at the targets' own variance ``y`` ``(n[, outputs])``.
+
+        Noise as large as the signal is meant: the network first learns what explains much, and the
+        kernel narrows down as it does. With little noise from the start it learns to keep apart
+        what it has seen instead, and that is hard to undo.
+        """
         variance = y.detach().double().reshape(len(y), -1).var(0, correction=0)
         variance = variance.clamp_min(20.0 * NOISE_FLOOR)
         set_signal_variance(self.kernel, variance)
-        self.noise = 0.1 * variance
+        self.noise = variance
 
     def statistics(self, H: Tensor | ArrayLike, y: Tensor | ArrayLike) -> Any:
         """What conditioning needs of the rows, free of θ: make once, condition on often."""
@@ -155,12 +165,6 @@ class _Statistics:
     def __init__(self, value: Any, squeeze: bool) -> None:
         self.value = value
         self.squeeze = squeeze
-
-
-def _build_inference(name: str) -> Inference:
-    if name == "exact":
-        return Exact()
-    raise ValueError(f"inference={name!r} is not known: use 'exact'")
 
 
 def _as_tensor(value: Tensor | ArrayLike, name: str) -> Tensor:

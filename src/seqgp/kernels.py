@@ -7,18 +7,68 @@ independent set of parameters per output.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import gpytorch
 import torch
 from gpytorch.constraints import GreaterThan, Positive
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel, SpectralMixtureKernel
+from gpytorch.kernels import (
+    Kernel,
+    MaternKernel,
+    PeriodicKernel,
+    RBFKernel,
+    ScaleKernel,
+    SpectralMixtureKernel,
+)
 from torch import Tensor
 
-__all__ = ["KERNELS", "build_kernel", "lengthscale", "log_greater_than", "set_signal_variance"]
+__all__ = [
+    "KERNELS",
+    "ProductMatern",
+    "build_kernel",
+    "lengthscale",
+    "log_greater_than",
+    "set_signal_variance",
+]
 
 _INITIAL_LENGTHSCALE = 0.5  # the box is [-1, 1]^d and a fresh head fills about half of it
 _MIXTURES = 4
+
+
+class ProductMatern(Kernel):
+    """Matérn kernel as a product over dimensions, ``Π_j k_ν(|x_j - x'_j| / ℓ_j)``.
+
+    The usual Matérn kernel is a function of the distance and does not factor over a grid; this one
+    does. In one dimension they are the same.
+
+    Args:
+        nu: smoothness, 0.5, 1.5 or 2.5.
+        **kwargs: of :class:`gpytorch.kernels.Kernel`: ``ard_num_dims``, ``batch_shape``, …
+
+    >>> ProductMatern(nu=1.5, ard_num_dims=2)(torch.zeros(3, 2)).to_dense().shape
+    torch.Size([3, 3])
+    """
+
+    has_lengthscale = True
+    is_product = True
+
+    def __init__(self, nu: float = 2.5, **kwargs: Any) -> None:
+        if nu not in (0.5, 1.5, 2.5):
+            raise ValueError(f"nu={nu} is not one of 0.5, 1.5 and 2.5")
+        super().__init__(**kwargs)
+        self.nu = nu
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
+        """Kernel values ``(…, n1, n2)``, or ``(…, n)`` with ``diag``."""
+        x1, x2 = x1 / self.lengthscale, x2 / self.lengthscale
+        difference = x1 - x2 if diag else x1.unsqueeze(-2) - x2.unsqueeze(-3)
+        r = difference.abs() * math.sqrt(2.0 * self.nu)
+        if self.nu == 0.5:
+            return torch.exp(-r.sum(-1))
+        polynomial = 1.0 + r if self.nu == 1.5 else 1.0 + r + r.square() / 3.0
+        return polynomial.prod(-1) * torch.exp(-r.sum(-1))
 
 
 def _log_positive() -> Positive:
@@ -42,14 +92,25 @@ def _rbf(dim: int, batch: torch.Size) -> Kernel:
     return _scaled(base, batch)
 
 
-def _matern(nu: float) -> Callable[[int, torch.Size], Kernel]:
+def _matern(nu: float, kind: type[Kernel]) -> Callable[[int, torch.Size], Kernel]:
     def build(dim: int, batch: torch.Size) -> Kernel:
-        base = MaternKernel(
+        base = kind(
             nu=nu, ard_num_dims=dim, batch_shape=batch, lengthscale_constraint=_log_positive()
         )
         return _scaled(base, batch)
 
     return build
+
+
+def _periodic(dim: int, batch: torch.Size) -> Kernel:
+    base = PeriodicKernel(
+        ard_num_dims=dim,
+        batch_shape=batch,
+        lengthscale_constraint=_log_positive(),
+        period_length_constraint=_log_positive(),
+    )
+    base.period_length = 2.0  # the box once around
+    return _scaled(base, batch)
 
 
 def _spectral_mixture(dim: int, batch: torch.Size) -> Kernel:
@@ -73,15 +134,26 @@ def _spectral_mixture(dim: int, batch: torch.Size) -> Kernel:
 
 KERNELS: dict[str, Callable[[int, torch.Size], Kernel]] = {
     "rbf": _rbf,
-    "matern12": _matern(0.5),
-    "matern32": _matern(1.5),
-    "matern52": _matern(2.5),
+    "matern12": _matern(0.5, MaternKernel),
+    "matern32": _matern(1.5, MaternKernel),
+    "matern52": _matern(2.5, MaternKernel),
     "spectral-mixture": _spectral_mixture,
+    "periodic": _periodic,
+}
+_PRODUCTS = KERNELS | {
+    "matern12": _matern(0.5, ProductMatern),
+    "matern32": _matern(1.5, ProductMatern),
+    "matern52": _matern(2.5, ProductMatern),
 }
 
 
-def build_kernel(kernel: str | Kernel, latent_dim: int, outputs: int = 1) -> Kernel:
+def build_kernel(
+    kernel: str | Kernel, latent_dim: int, outputs: int = 1, product: bool = False
+) -> Kernel:
     """A float64 gpytorch kernel on ``(n, latent_dim)``, by name or as given.
+
+    ``product`` asks for kernels that are products over dimensions, as a grid needs them: it makes
+    a difference to the Matérn kernels only, which are functions of the distance otherwise.
 
     With several outputs a named kernel has a batch shape ``(outputs,)``: one independent GP each.
     A kernel passed as an object keeps its own batch shape, so an unbatched one is shared.
@@ -105,7 +177,8 @@ def build_kernel(kernel: str | Kernel, latent_dim: int, outputs: int = 1) -> Ker
             "or a gpytorch.kernels.Kernel object"
         )
     batch = torch.Size([outputs]) if outputs > 1 else torch.Size()
-    return KERNELS[kernel](latent_dim, batch).double()
+    builders = _PRODUCTS if product else KERNELS
+    return builders[kernel](latent_dim, batch).double()
 
 
 def lengthscale(kernel: Kernel) -> Tensor | None:

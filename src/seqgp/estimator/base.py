@@ -55,6 +55,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     device: str | torch.device
     progress: bool
 
+    n_rows_: int
     network_: nn.Module
     layer_: Layer
     mean_function_: MeanFunction
@@ -108,7 +109,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         chosen_on: tuple[Array | WindowSet, Array] | None,
         device: torch.device,
     ) -> None:
-        n = len(z)
+        n = self.n_rows_ = len(z)
         rows = torch.arange(n - held, device=device)
         self.mean_function_ = fit_mean(self.mean, part_of(every, rows), z[: n - held])
         whole = self._part(every, z)
@@ -192,7 +193,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                 input_dropout=self.input_dropout,
                 recurrent_dropout=self.recurrent_dropout,
             )
-        encoder = (Skip(encoder) if self.skip else encoder).to(device)
+        encoder = (Skip(encoder, self.dropout) if self.skip else encoder).to(device)
         return encoder, width_of(encoder, sample)
 
     def _fit_scalers(self, windows: Array | WindowSet, targets: Array, n: int) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 
+from seqgp.inference import INFERENCES
 from seqgp.means import MEANS
 from seqgp.training import ALGORITHMS, SCHEDULES, SURROGATES
 
-__all__ = ["INFERENCES", "check_options", "resolve_device"]
-
-INFERENCES = ("auto", "exact")
+__all__ = ["check_options", "resolve_device"]
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "algorithm": ALGORITHMS,

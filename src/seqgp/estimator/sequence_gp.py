@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from seqgp.encoders import Head
 from seqgp.estimator.base import SequenceRegressor
 from seqgp.gp import GP, NOISE_FLOOR
+from seqgp.inference import EXACT_ROWS
 from seqgp.kernels import lengthscale
 from seqgp.training import Layer, Part, Settings, Trained, encode
 from seqgp.training.health import warn_if_suspicious
@@ -38,9 +39,11 @@ class SequenceGP(SequenceRegressor):
         skip: let the head see the flattened window beside the encoder's features.
         latent_dim: d, the dimension of the space in which the GP lives.
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"spectral-mixture"``,
-            or a gpytorch kernel on d dimensions.
+            ``"periodic"``, or a gpytorch kernel on d dimensions.
         mean: ``"linear"`` in the window, or ``"zero"``.
-        inference: ``"exact"``, or ``"auto"`` to choose by the number of rows.
+        inference: ``"exact"``, ``"grid"`` (latent_dim ≤ 4), or ``"auto"``: exact up to a few
+            thousand rows, else grid.
+        grid_size: grid points per latent dimension; by default chosen by ``latent_dim``.
         algorithm: ``"delayed"`` (the posterior is renewed every ``refresh`` mini-batches),
             ``"alternating"`` (at every mini-batch) or ``"full"`` (no mini-batches).
         surrogate: what mini-batches descend on between two renewals: ``"posterior"``,
@@ -53,6 +56,7 @@ class SequenceGP(SequenceRegressor):
         theta_steps: steps on those at each renewal.
         schedule: of ``lr``: ``"constant"``, ``"cosine"``, or ``"theorem"`` (the paper's).
         grad_clip: largest norm of the network's gradient, or None.
+        weight_decay: shrinks the network's weights (AdamW).
         pretrain_epochs: epochs of plain squared-error training of the encoder beforehand.
         validation_fraction: share of the rows, the last in order, on which the best epoch is
             chosen. They join the posterior at the end. Parts of fewer
@@ -102,16 +106,18 @@ class SequenceGP(SequenceRegressor):
         kernel: str | gpytorch.kernels.Kernel = "rbf",
         mean: str = "linear",
         inference: str = "auto",
+        grid_size: int | None = None,
         algorithm: str = "delayed",
         surrogate: str = "posterior",
         refresh: int | str = "epoch",
         epochs: int = 100,
         batch_size: int = 128,
         lr: float = 1e-3,
-        theta_lr: float = 0.05,
-        theta_steps: int = 5,
+        theta_lr: float = 0.02,
+        theta_steps: int = 2,
         schedule: str = "constant",
         grad_clip: float | None = 5.0,
+        weight_decay: float = 0.0,
         pretrain_epochs: int = 0,
         validation_fraction: float = 0.1,
         patience: int | None = None,
@@ -133,6 +139,7 @@ class SequenceGP(SequenceRegressor):
         self.kernel = kernel
         self.mean = mean
         self.inference = inference
+        self.grid_size = grid_size
         self.algorithm = algorithm
         self.surrogate = surrogate
         self.refresh = refresh
@@ -143,6 +150,7 @@ class SequenceGP(SequenceRegressor):
         self.theta_steps = theta_steps
         self.schedule = schedule
         self.grad_clip = grad_clip
+        self.weight_decay = weight_decay
         self.pretrain_epochs = pretrain_epochs
         self.validation_fraction = validation_fraction
         self.patience = patience
@@ -177,9 +185,14 @@ class SequenceGP(SequenceRegressor):
             )
             head.point(latent_directions(encoder, readout, part, self.latent_dim))
         head.calibrate(encode(encoder, part.windows).float())
+        # Settled here by all rows, since training sees fewer of them than the final posterior.
+        inference = self.inference
+        if inference == "auto":
+            inference = "exact" if self.n_rows_ <= EXACT_ROWS else "grid"
         gp = GP(
             kernel=copy.deepcopy(self.kernel),
-            inference="exact",
+            inference=inference,
+            grid_size=self.grid_size,
             latent_dim=self.latent_dim,
             outputs=part.y.shape[1],
         ).to(device)

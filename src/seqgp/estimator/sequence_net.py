@@ -43,6 +43,7 @@ class SequenceNet(SequenceRegressor):
         lr: float = 1e-3,
         schedule: str = "constant",
         grad_clip: float | None = 5.0,
+        weight_decay: float = 0.0,
         validation_fraction: float = 0.1,
         patience: int | None = None,
         restarts: int = 1,
@@ -64,6 +65,7 @@ class SequenceNet(SequenceRegressor):
         self.lr = lr
         self.schedule = schedule
         self.grad_clip = grad_clip
+        self.weight_decay = weight_decay
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.restarts = restarts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from seqgp.data import WindowSet
 
-__all__ = ["FEEDBACKS", "Simulation", "simulate", "starts_of"]
+__all__ = ["FEEDBACKS", "Simulation", "free_run", "simulate", "starts_of"]
 
 Array = NDArray[np.float64]
 FEEDBACKS = ("sample", "mean")
@@ -31,12 +32,15 @@ class Simulation:
     """Of an observation; with sampled feedback it includes what the fed-back draws differ by."""
     paths: Array | None
     """Draws ``(B, samples, steps[, outputs])``, none with mean feedback."""
+    single: bool = False
+    """Whether there was one start, and the first axis of all arrays is left out."""
 
     def quantile(self, q: float) -> Array:
         """The ``q``-quantile of the sampled paths."""
         if self.paths is None:
             raise ValueError("mean feedback has no paths: simulate with feedback='sample'")
-        value: Array = np.quantile(self.paths, q, axis=1)
+        axis = 0 if self.single else 1
+        value: Array = np.quantile(self.paths, q, axis=axis)
         return value
 
 
@@ -82,27 +86,19 @@ def simulate(
     starts, lag, outputs = past.shape
     steps = known.shape[1] - lag + 1
     copies = samples if feedback == "sample" else 1
-    rng = np.random.default_rng(seed)
-
-    past = np.repeat(past, copies, axis=0)  # (starts * copies, lag, outputs), start by start
     means = np.empty((steps, starts * copies, outputs))
     deviations, draws = np.empty_like(means), np.empty_like(means)
-    for t in range(steps):
-        exogenous = np.repeat(known[:, t : t + lag], copies, axis=0)
-        mean, std = model.predict(np.concatenate([exogenous, past], axis=2), return_std=True)
-        means[t], deviations[t] = mean.reshape(-1, outputs), std.reshape(-1, outputs)
-        fed = means[t]
-        if feedback == "sample":
-            fed = fed + deviations[t] * rng.standard_normal(fed.shape)
-        draws[t] = fed
-        past = np.concatenate([past[:, 1:], fed[:, None]], axis=1)
+    draw = np.random.default_rng(seed) if feedback == "sample" else None
+    past, known = (np.repeat(rows, copies, axis=0) for rows in (past, known))  # start by start
+    for t, (_, mean, std, fed) in enumerate(free_run(model, known, past, draw)):
+        means[t], deviations[t], draws[t] = mean, std, fed
 
     def by_start(values: Array) -> Array:  # (starts, copies, steps, outputs)
         return values.transpose(1, 0, 2).reshape(starts, copies, steps, outputs)
 
     each_mean, each_std = by_start(means), by_start(deviations)
     # The law of total variance: exact moments of the mixture, with less noise than the draws' own.
-    mean, variance = each_mean.mean(1), (each_std**2).mean(1) + each_mean.var(1)
+    variance = (each_std**2).mean(1) + each_mean.var(1)
     paths = by_start(draws) if feedback == "sample" else None
 
     def shaped(values: Array) -> Array:
@@ -110,10 +106,29 @@ def simulate(
         return values[0] if single else values
 
     return Simulation(
-        mean=shaped(mean),
+        mean=shaped(each_mean.mean(1)),
         std=shaped(np.sqrt(variance)),
         paths=None if paths is None else shaped(paths),
+        single=single,
     )
+
+
+def free_run(
+    model: _Predictor, inputs: Array, past: Array, draw: np.random.Generator | None
+) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """The windows seen, the mean, the deviation and what was fed back, step by step.
+
+    ``inputs`` ``(B, lag + steps - 1, p)`` and ``past`` ``(B, lag, outputs)``; a draw is fed back
+    where there is a generator, else the mean.
+    """
+    lag, outputs = past.shape[1:]
+    for t in range(inputs.shape[1] - lag + 1):
+        windows = np.concatenate([inputs[:, t : t + lag], past], axis=2)
+        mean, std = model.predict(windows, return_std=True)
+        mean, std = mean.reshape(-1, outputs), std.reshape(-1, outputs)
+        fed = mean if draw is None else mean + std * draw.standard_normal(mean.shape)
+        yield windows, mean, std, fed
+        past = np.concatenate([past[:, 1:], fed[:, None]], axis=1)
 
 
 def starts_of(windows: WindowSet, steps: int, stride: int = 1) -> tuple[Array, Array, Array]:

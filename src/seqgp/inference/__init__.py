@@ -1,7 +1,22 @@
 """From latent points and targets to a posterior."""
 
+from seqgp.inference.choose import EXACT_ROWS, INFERENCES, Auto, build_inference
 from seqgp.inference.exact import Exact, ExactPosterior
+from seqgp.inference.grid import Grid, GridPosterior
 from seqgp.inference.posterior import Diagnostics, Inference, Posterior
 from seqgp.inference.readout import Readout
 
-__all__ = ["Diagnostics", "Exact", "ExactPosterior", "Inference", "Posterior", "Readout"]
+__all__ = [
+    "EXACT_ROWS",
+    "INFERENCES",
+    "Auto",
+    "Diagnostics",
+    "Exact",
+    "ExactPosterior",
+    "Grid",
+    "GridPosterior",
+    "Inference",
+    "Posterior",
+    "Readout",
+    "build_inference",
+]

@@ -63,10 +63,11 @@ class Settings:
     epochs: int = 100
     batch_size: int = 128
     lr: float = 1e-3
-    theta_lr: float = 0.05
-    theta_steps: int = 5
+    theta_lr: float = 0.02
+    theta_steps: int = 2
     schedule: str = "constant"
     grad_clip: float | None = 5.0
+    weight_decay: float = 0.0
     patience: int | None = None
     select: str = "nlpd"
 
@@ -176,7 +177,9 @@ class _Run:
         # Foreign modules may register frozen parameters (a Keras layer keeps its seed as one).
         self.w = [p for p in network.parameters() if p.requires_grad]
         theta = [p for p in gp.parameters() if p.requires_grad]
-        self.w_optimiser = torch.optim.Adam(self.w, lr=settings.lr)
+        self.w_optimiser = torch.optim.AdamW(
+            self.w, lr=settings.lr, weight_decay=settings.weight_decay
+        )
         self.theta_optimiser = torch.optim.Adam(theta, lr=settings.theta_lr) if theta else None
         self.factor = make_schedule(settings.schedule, settings.epochs * batches, self.delay)
         self.lr = settings.lr

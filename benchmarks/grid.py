@@ -1,0 +1,450 @@
+"""Grid inference measured: against GPyTorch's KISS-GP, in n, in memory, and per prediction.
+
+    PYTHONPATH=src python benchmarks/grid.py --out results/grid                # all parts, CPU
+    PYTHONPATH=src python benchmarks/grid.py --device cuda --out results/grid-cuda
+
+Part 1: one NLML with its gradients in θ and in each latent point, n = 100,000, d = 2, 100 grid points
+per dimension, RBF, next to GPyTorch on the same points: its defaults, and tolerances that bring its
+error under 1e-3 nats per point. Part 2: statistics of n = 1,000,000 rows, their time and memory, and
+what an evaluation costs after them. Part 3: prediction per point as n and the grid grow, next to an
+LSTM. Each measurement runs in a process of its own, one after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import resource
+import statistics as stats
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gpytorch
+import matplotlib
+import pandas as pd
+import torch
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+try:
+    import seqgp  # noqa: F401
+except ImportError:  # what the estimator needs is not installed: the grid needs torch and gpytorch
+    package = types.ModuleType("seqgp")
+    package.__path__ = [str(Path(__file__).resolve().parents[1] / "src" / "seqgp")]
+    sys.modules["seqgp"] = package
+from seqgp.inference.grid import Grid
+from seqgp.kernels import build_kernel
+
+LENGTHSCALE, NOISE = 0.5, 0.1
+GPYTORCH = {
+    "defaults": {},
+    "tight": {"cg_tolerance": 0.01, "max_cg_iterations": 5000, "num_trace_samples": 50,
+              "max_lanczos_quadrature_iterations": 100},
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("results/grid"))
+    parser.add_argument("--parts", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--n", type=int, default=100_000, help="rows of part 1")
+    parser.add_argument("--large", type=int, default=1_000_000, help="most rows of parts 2 and 3")
+    parser.add_argument("--gpytorch-n", type=int, help="rows of part 1 for GPyTorch (else --n)")
+    parser.add_argument("--gpytorch-timeout", type=float, default=3600.0, help="seconds")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    if args.worker:
+        name, *rest = args.worker.split(":")
+        print(json.dumps(WORKERS[name](args, *rest)))
+        return
+    records: list[dict[str, Any]] = []
+    for part in args.parts:
+        records += {1: part_1, 2: part_2, 3: part_3}[part](args)
+    write(args, records)
+
+
+def run(
+    args: argparse.Namespace, worker: str, n: int | None = None, timeout: float = 3600.0
+) -> Any:
+    """One measurement in a process of its own; None when it took longer than ``timeout``."""
+    command = [
+        sys.executable, __file__, "--worker", worker, "--device", args.device,
+        "--threads", str(args.threads), "--n", str(n or args.n), "--large", str(args.large),
+        "--repeats", str(args.repeats),
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return None
+    if done.returncode:
+        return {"failed": done.stderr.strip().splitlines()[-1]}
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def data(
+    n: int, device: str, dtype: torch.dtype = torch.float64
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Latent points as a trained head leaves them, inside the box and not even, and targets."""
+    generator = torch.Generator().manual_seed(0)
+    H = torch.tanh(0.8 * torch.randn(n, 2, generator=generator, dtype=dtype))
+    y = torch.sin(4.0 * H[:, :1]) * torch.cos(3.0 * H[:, 1:])
+    y = y + NOISE**0.5 * torch.randn(n, 1, generator=generator, dtype=dtype)
+    return H.to(device), y.to(device)
+
+
+def model(device: str) -> tuple[gpytorch.kernels.Kernel, torch.Tensor]:
+    kernel = build_kernel("rbf", 2).to(device)
+    kernel.base_kernel.lengthscale = LENGTHSCALE
+    return kernel, torch.tensor([NOISE], dtype=torch.float64, device=device, requires_grad=True)
+
+
+def clock(call: Callable[[], Any], device: str) -> float:
+    if device != "cpu":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+# Part 1
+
+
+def ours(args: argparse.Namespace) -> dict[str, Any]:
+    H, y = data(args.n, args.device)
+    kernel, noise = model(args.device)
+    inference = Grid(100)
+    found: dict[str, float] = {}
+
+    def once() -> None:
+        points = H.detach().requires_grad_()
+        post = inference.posterior(kernel, noise, inference.statistics(points, y), squeeze=True)
+        post.nlml.backward()
+        assert points.grad is not None
+        found["nlml"] = float(post.nlml.detach())
+        found["rank"] = post.diagnostics.rank
+
+    def value() -> None:
+        with torch.no_grad():
+            inference.posterior(kernel, noise, inference.statistics(H, y), squeeze=True)
+
+    once()
+    seconds = [clock(once, args.device) for _ in range(args.repeats)]
+    alone = [clock(value, args.device) for _ in range(args.repeats)]
+    return {"seconds": stats.median(seconds), "value": stats.median(alone), **found}
+
+
+class KissGP(gpytorch.models.ExactGP):
+    """GPyTorch's own, on the same grid."""
+
+    def __init__(self, H: torch.Tensor, y: torch.Tensor, likelihood: Any) -> None:
+        super().__init__(H, y, likelihood)
+        self.mean_module = gpytorch.means.ZeroMean()
+        base = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=2))
+        self.covar_module = gpytorch.kernels.GridInterpolationKernel(
+            base, grid_size=100, num_dims=2, grid_bounds=[(-1.0, 1.0)] * 2
+        )
+
+    def forward(self, h: torch.Tensor) -> Any:
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(h), self.covar_module(h))
+
+
+def theirs(args: argparse.Namespace, setting: str) -> dict[str, Any]:
+    H, y = data(args.n, args.device)
+    points = H.detach().requires_grad_()
+    likelihood = gpytorch.likelihoods.GaussianLikelihood().double().to(args.device)
+    kiss = KissGP(points, y[:, 0], likelihood).double().to(args.device)
+    step = 2.0 / 97.0
+    axis = -1.0 - step + step * torch.arange(100, dtype=torch.float64, device=args.device)
+    kiss.covar_module.update_grid([axis, axis])
+    kiss.covar_module.base_kernel.outputscale = 1.0
+    kiss.covar_module.base_kernel.base_kernel.lengthscale = LENGTHSCALE
+    likelihood.noise = NOISE
+    objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, kiss)
+    kiss.train(), likelihood.train()
+    torch.manual_seed(0)
+    found: dict[str, float] = {}
+
+    def once() -> None:
+        value = -objective(kiss(points), y[:, 0]) * len(points)
+        value.backward()
+        found["nlml"] = float(value.detach())
+
+    with contexts(GPYTORCH[setting]):
+        if args.device != "cpu":  # on the CPU a warm-up would cost minutes and change nothing
+            once()
+        seconds = [clock(once, args.device) for _ in range(3 if args.device != "cpu" else 1)]
+    return {"seconds": stats.median(seconds), **found}
+
+
+def contexts(settings: dict[str, float]) -> Any:
+    from contextlib import ExitStack
+
+    stack = ExitStack()
+    for name, value in settings.items():
+        stack.enter_context(getattr(gpytorch.settings, name)(value))
+    return stack
+
+
+def part_1(args: argparse.Namespace) -> list[dict[str, Any]]:
+    mine = run(args, "ours")
+    report(1, "seqgp, value and all gradients", f"{mine['seconds']:.4f} s", f"rank {mine['rank']}")
+    records = [
+        {"part": 1, "what": "seqgp: NLML, θ and H gradients", "n": args.n, "value": mine["seconds"],
+         "unit": "s", "note": f"rank {mine['rank']}"},
+        {"part": 1, "what": "seqgp: NLML alone", "n": args.n, "value": mine["value"], "unit": "s",
+         "note": ""},
+    ]  # fmt: skip
+    n = args.gpytorch_n or args.n
+    reference = mine if n == args.n else run(args, "ours", n)
+    for setting in GPYTORCH:
+        found = run(args, f"theirs:{setting}", n, args.gpytorch_timeout)
+        what = f"GPyTorch {setting}: NLML, θ and H gradients"
+        if found is None:
+            found, note = {"seconds": args.gpytorch_timeout}, "stopped at the time limit"
+        elif "failed" in found:
+            records.append(
+                {"part": 1, "what": what, "n": n, "value": float("nan"), "unit": "s",
+                 "note": found["failed"][:200]}
+            )  # fmt: skip
+            report(1, what, "failed", found["failed"])
+            continue
+        else:
+            off = abs(found["nlml"] - reference["nlml"]) / n
+            note = f"off by {off:.1e} nats per point"
+        ratio = found["seconds"] / reference["seconds"]
+        report(1, what, f"{found['seconds']:.2f} s, {ratio:.0f} times seqgp's", note)
+        records += [
+            {"part": 1, "what": what, "n": n, "value": found["seconds"], "unit": "s", "note": note},
+            {"part": 1, "what": f"ratio to GPyTorch {setting}", "n": n, "value": ratio, "unit": "×",
+             "note": note},
+        ]  # fmt: skip
+    return records
+
+
+# Part 2
+
+
+def gather(args: argparse.Namespace) -> dict[str, Any]:
+    """Seconds and peak memory above the data of one pass over ``--large`` rows."""
+    H, y = data(args.large, args.device)
+    inference = Grid(100)
+    inference.statistics(H[:1000], y[:1000])  # loads what is loaded once
+    before = reset_peak(args.device)
+    first = clock(lambda: inference.statistics(H, y), args.device)
+    peak = peak_bytes(args.device) - before
+    again = [clock(lambda: inference.statistics(H, y), args.device) for _ in range(3)]
+    return {"seconds": stats.median([first, *again]), "peak": peak}
+
+
+def reset_peak(device: str) -> int:
+    if device != "cpu":
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated()
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # forget the high-water mark
+    except OSError:
+        return peak_bytes(device)
+    return peak_bytes(device)
+
+
+def peak_bytes(device: str) -> int:
+    if device != "cpu":
+        return torch.cuda.max_memory_allocated()
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def evaluate(args: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of one NLML with its gradient in θ and σ², after the statistics, for two n."""
+    kernel, noise = model(args.device)
+    inference = Grid(100)
+    gathered = {n: inference.statistics(*data(n, args.device)) for n in (10_000, args.large)}
+
+    def once(n: int) -> None:
+        inference.posterior(kernel, noise, gathered[n], squeeze=True).nlml.backward()
+
+    return {str(n): s for n, s in interleaved(once, list(gathered), args, 5 * args.repeats).items()}
+
+
+def interleaved(
+    call: Callable[[Any], None], cases: list[Any], args: argparse.Namespace, repeats: int
+) -> dict[Any, float]:
+    """Median seconds of each case, taken in turns: what disturbs the machine disturbs all alike."""
+    for case in cases:
+        call(case)
+    seconds: dict[Any, list[float]] = {case: [] for case in cases}
+    for _ in range(repeats):
+        for case in cases:
+            seconds[case].append(clock(lambda case=case: call(case), args.device))
+    return {case: stats.median(found) for case, found in seconds.items()}
+
+
+def part_2(args: argparse.Namespace) -> list[dict[str, Any]]:
+    gathered, evaluated = run(args, "gather"), run(args, "evaluate")
+    small, large = evaluated["10000"], evaluated[str(args.large)]
+    rows = [
+        ("statistics", args.large, gathered["seconds"], "s"),
+        ("peak memory above the data", args.large, gathered["peak"] / 1e9, "GB"),
+        ("NLML and θ gradient after the statistics", 10_000, small, "s"),
+        ("NLML and θ gradient after the statistics", args.large, large, "s"),
+        ("ratio of the two", args.large, large / small, "×"),
+    ]
+    for what, n, value, unit in rows:
+        report(2, what, f"{value:.4g} {unit}", f"n = {n:,}")
+    return [
+        {"part": 2, "what": what, "n": n, "value": value, "unit": unit, "note": ""}
+        for what, n, value, unit in rows
+    ]
+
+
+# Part 3
+
+BATCH, STEPS = 4096, 48
+
+
+def predict(args: argparse.Namespace) -> dict[str, Any]:
+    """Microseconds per point of a prediction for several n and grids, and of an LSTM's forward."""
+    kernel, noise = model(args.device)
+    posts: dict[str, Any] = {}
+    sizes = sorted({10_000, 100_000, args.large})
+    with torch.no_grad():
+        for n in sizes:
+            for size in (100, 200, 400):
+                inference = Grid(size)
+                post = inference.posterior(
+                    kernel, noise, inference.statistics(*data(n, args.device)), squeeze=True
+                )
+                _ = post.tables
+                posts[f"{n}:{size}"] = post
+        lstm = torch.nn.LSTM(8, 64, batch_first=True).to(args.device)
+        x = torch.randn(BATCH, STEPS, 8, device=args.device)
+        h = data(BATCH, args.device, torch.float32)[0]
+
+        def once(case: str) -> None:
+            if case == "lstm":
+                lstm(x)
+            else:
+                posts[case].predict(h)
+
+        seconds = interleaved(once, [*posts, "lstm"], args, 5 * args.repeats)
+    return {case: 1e6 * s / BATCH for case, s in seconds.items()}
+
+
+def part_3(args: argparse.Namespace) -> list[dict[str, Any]]:
+    found = run(args, "predict")
+    lstm = found.pop("lstm")
+    records = []
+    for case, microseconds in found.items():
+        n, size = case.split(":")
+        records.append(
+            {"part": 3, "what": f"mean and variance, grid {size}", "n": int(n),
+             "value": microseconds, "unit": "µs/point", "note": f"batch {BATCH}"}
+        )  # fmt: skip
+        report(3, f"grid {size}, n = {int(n):,}", f"{microseconds:.3f} µs per point", "")
+    spread, share = max(found.values()) / min(found.values()), max(found.values()) / lstm
+    report(3, "slowest over fastest", f"{spread:.3f}", "")
+    report(3, "LSTM, 64 units, 48 steps", f"{lstm:.2f} µs per point", f"slowest/LSTM = {share:.4f}")
+    large = max(int(case.split(":")[0]) for case in found)
+    for what, value, unit in (
+        ("slowest over fastest", spread, "×"),
+        ("LSTM forward, 64 units, 48 steps", lstm, "µs/point"),
+        ("slowest over LSTM", share, "×"),
+    ):
+        records.append(
+            {"part": 3, "what": what, "n": large, "value": value, "unit": unit, "note": ""}
+        )
+    return records
+
+
+WORKERS: dict[str, Callable[..., dict[str, Any]]] = {
+    "ours": ours,
+    "theirs": theirs,
+    "gather": gather,
+    "evaluate": evaluate,
+    "predict": predict,
+}
+
+
+# Results
+
+
+def report(part: int, what: str, value: str, note: str) -> None:
+    print(f"[{part}] {what}: {value}" + (f" ({note})" if note else ""), flush=True)
+
+
+def device_name(device: str) -> str:
+    if device != "cpu":
+        return torch.cuda.get_device_name()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def write(args: argparse.Namespace, records: list[dict[str, Any]]) -> None:
+    args.out.mkdir(parents=True, exist_ok=True)
+    command = "python benchmarks/grid.py " + " ".join(sys.argv[1:])
+    setup = {
+        "device": device_name(args.device),
+        "threads": args.threads,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "gpytorch": gpytorch.__version__,
+        "command": command.strip(),
+    }
+    table = pd.DataFrame(records)
+    table.assign(**setup).to_csv(args.out / "grid.csv", index=False)
+    lines = ["# Grid inference", ""]
+    lines += [f"- {name}: `{value}`" for name, value in setup.items()]
+    lines += [
+        "",
+        "| part | what | n | value | unit | note |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {r['part']} | {r['what']} | {r['n']:,} | {r['value']:.4g} | {r['unit']} | {r['note']} |"
+        for r in records
+    ]
+    (args.out / "grid.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    plot(args.out / "grid.png", table)
+    print(f"written to {args.out}")
+
+
+def plot(path: Path, table: pd.DataFrame) -> None:
+    figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), constrained_layout=True)
+    one = table[(table["part"] == 1) & (table["unit"] == "s")].dropna(subset=["value"])
+    axes[0].barh([w.split(":")[0] + "\n" + w.split(": ")[1] for w in one["what"]], one["value"])
+    axes[0].set(xscale="log", xlabel="seconds", title="One NLML with its gradients")
+    two = table[(table["part"] == 2) & table["what"].str.startswith("NLML")]
+    axes[1].bar([f"n = {n:,}" for n in two["n"]], 1e3 * two["value"])
+    axes[1].set(ylabel="milliseconds", title="NLML and θ gradient after the statistics")
+    three = table[(table["part"] == 3) & table["what"].str.startswith("mean")]
+    for what, group in three.groupby("what"):
+        axes[2].plot(group["n"], group["value"], marker="o", label=what.split(", ")[1])
+    axes[2].set(xscale="log", xlabel="n", ylabel="µs per point", title="Prediction")
+    axes[2].set_ylim(bottom=0)
+    if len(three):
+        axes[2].legend()
+    figure.savefig(path, dpi=130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Sufficient statistics of any number of rows: one pass, additive, their size free of n."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from .interpolation import (
+    NODES,
+    STENCIL,
+    GridSpec,
+    basis,
+    chunk_rows,
+    powers,
+    tensor_rows,
+)
+from .stencil import Stencil, stencil_from_nodes
+
+__all__ = ["GridStatistics", "accumulate"]
+
+
+@dataclass(frozen=True)
+class GridStatistics:
+    """All that grid inference needs of the rows; adds and subtracts.
+
+    With ``W`` the interpolation matrix, conditioning needs ``S = WᵀW`` and ``b = Wᵀy``. ``S`` is
+    kept as what it comes from: any quadratic form of ``W`` is a polynomial of degree 6 inside a
+    cell, so the rows can be replaced by weighted nodes, seven per cell and dimension, and
+    ``Σ_i q(h_i) = Σ_x nodes[x] q(x)`` holds exactly for each such form q. A weight may be negative.
+
+    ``stats(A) + stats(B)`` are the statistics of all rows; ``stats(A) - stats(B)`` removes rows.
+    """
+
+    spec: GridSpec
+    nodes: Tensor
+    """Weights of the nodes, ``(spec.nodes,) * d``."""
+    b: Tensor
+    """``Wᵀy`` on the grid, ``(outputs, size, …, size)``."""
+    yy: Tensor
+    """``yᵀy`` of each output, ``(outputs,)``."""
+    n: int
+    rows: tuple[tuple[Tensor, Tensor, float], ...] = ()
+    """``(H, y, sign)`` where the rows carry a graph, so that the NLML can reach them."""
+
+    @cached_property
+    def operator(self) -> Stencil:
+        """Products with ``S``, for the iterative path; made at first use."""
+        return Stencil(self.S)
+
+    @property
+    def outputs(self) -> int:
+        """How many targets a row has."""
+        return len(self.yy)
+
+    @property
+    def S(self) -> Tensor:
+        """``WᵀW`` by offset, ``(size, 4, size, 7, …)``: entry ``[i, o]`` couples i and i + offset.
+
+        Offsets run over 0…3 in the first dimension (the rest is its mirror image) and -3…3 in the
+        others. Made anew at each call, at a cost free of n.
+        """
+        return stencil_from_nodes(self.nodes)
+
+    def __add__(self, other: GridStatistics) -> GridStatistics:
+        return self._combine(other, 1.0)
+
+    def __sub__(self, other: GridStatistics) -> GridStatistics:
+        return self._combine(other, -1.0)
+
+    def _combine(self, other: GridStatistics, sign: float) -> GridStatistics:
+        if not isinstance(other, GridStatistics):
+            return NotImplemented
+        if self.spec != other.spec or self.outputs != other.outputs:
+            raise ValueError(
+                f"statistics of {self.outputs} output(s) on {self.spec} cannot be combined with "
+                f"{other.outputs} output(s) on {other.spec}: make both with the same grid"
+            )
+        n = self.n + int(sign) * other.n
+        if n < 0:
+            raise ValueError(
+                f"cannot remove {other.n} rows from {self.n}: only rows added before can be removed"
+            )
+        return replace(
+            self,
+            nodes=self.nodes + sign * other.nodes,
+            b=self.b + sign * other.b,
+            yy=self.yy + sign * other.yy,
+            n=n,
+            rows=self.rows + tuple((H, y, sign * own) for H, y, own in other.rows),
+        )
+
+
+def accumulate(spec: GridSpec, H: Tensor, y: Tensor) -> GridStatistics:
+    """Statistics of ``H`` ``(n, d)`` and ``y`` ``(n, outputs)``, in chunks of bounded memory."""
+    points, targets = H.detach(), y.detach().to(torch.float64)
+    outputs = y.shape[1]
+    quadratic, linear = NODES**spec.dim, STENCIL**spec.dim
+    width = quadratic + outputs * linear
+    table = torch.zeros(spec.cells**spec.dim, width, dtype=torch.float64, device=H.device)
+    local = basis(H.device)
+    for start in range(0, len(points), chunk_rows(width)):
+        part = slice(start, start + chunk_rows(width))
+        cell, s = spec.locate(points[part].to(torch.float64))
+        values = powers(s) @ local
+        rows = s.new_empty(len(s), width)
+        rows[:, :quadratic] = tensor_rows(values[..., STENCIL:])
+        weighted = tensor_rows(values[..., :STENCIL]).unsqueeze(1) * targets[part].unsqueeze(-1)
+        rows[:, quadratic:] = weighted.flatten(1)
+        _add_rows(table, spec.flat(cell), rows)
+    cells = (spec.cells,) * spec.dim
+    nodes = _fold(table[:, :quadratic].reshape(*cells, *(NODES,) * spec.dim), NODES - 1)
+    slots = table[:, quadratic:].reshape(*cells, outputs, *(STENCIL,) * spec.dim)
+    b = torch.stack([_fold(slots.select(spec.dim, o), 1) for o in range(outputs)])
+    graph = H.requires_grad or y.requires_grad
+    return GridStatistics(
+        spec=spec,
+        nodes=nodes,
+        b=b,
+        yy=targets.square().sum(0),
+        n=len(H),
+        rows=((H, y, 1.0),) if graph else (),
+    )
+
+
+def _add_rows(table: Tensor, index: Tensor, rows: Tensor) -> None:
+    """``table[index] += rows``, with the same rounding at each run."""
+    if table.is_cuda:
+        # Sorts first, so the order of the sums is fixed; scatter_add_ would use atomics.
+        table.index_put_((index,), rows, accumulate=True)
+    else:
+        # One index per row, expanded: a parallel path, 5 to 8 times faster than index_add_.
+        table.scatter_add_(0, index.unsqueeze(1).expand_as(rows), rows)
+
+
+def _fold(local: Tensor, step: int) -> Tensor:
+    """Sum slots ``(cells, …, k, …)`` of overlapping cells, ``step`` apart, on a shared axis each."""
+    dim = local.ndim // 2
+    for j in range(dim):
+        # After j folds the layout is (j folded axes, cells of the rest, slots of the rest).
+        local = local.movedim((j, dim), (0, 1))
+        cells, slots = local.shape[:2]
+        shape = local.shape[2:]
+        out = local.new_zeros(step * (cells - 1) + slots, *shape)
+        for k in range(slots):
+            out[k : k + step * (cells - 1) + 1 : step] += local[:, k]
+        local = out.movedim(0, j)
+    return local.contiguous()

@@ -1,0 +1,154 @@
+"""Posterior mean and variance as local polynomials: one contiguous row of numbers per cell.
+
+Inside a cell the posterior mean is a tensor cubic, given by its 4^d surrounding grid values, and the
+posterior variance a tensor polynomial of degree 6, given by its values at the cell's 7^d nodes. A
+prediction gathers one row of each table: its cost does not know n, nor the size of the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .eigenbasis import Component, Eigenbasis
+from .interpolation import NODES, STENCIL, GridSpec, basis, chunk_rows, powers
+from .pairs import Pairs
+
+__all__ = ["Tables", "mean_rows", "variance_at_nodes", "variance_rows"]
+
+
+def mean_rows(grid: Tensor) -> Tensor:
+    """Grid values ``(outputs, size, …)`` → ``(cells^d, outputs, 4^d)``."""
+    return _rows(grid, STENCIL, 1)
+
+
+def variance_rows(nodes: Tensor) -> Tensor:
+    """Node values ``(outputs, nodes, …)`` → ``(cells^d, outputs, 7^d)``."""
+    return _rows(nodes, NODES, NODES - 1)
+
+
+def _rows(x: Tensor, window: int, step: int) -> Tensor:
+    d = x.ndim - 1
+    for j in range(d):
+        x = x.unfold(j + 1, window, step)
+    return x.movedim(0, d).reshape(-1, x.shape[0], window**d)
+
+
+def variance_at_nodes(basis: Eigenbasis, cholesky: Tensor, noise: Tensor) -> Tensor:
+    """``σ² φᵀC⁻¹φ`` at all nodes, ``(nodes,) * d``, for the factor of ``C = σ²I + A``."""
+    covariance = noise * torch.cholesky_inverse(cholesky)
+    total: Tensor | None = None
+    for q, own in enumerate(basis.components):
+        for p in range(q, len(basis.components)):
+            other = basis.components[p]
+            block = covariance[basis.slices[q], basis.slices[p]]
+            part = _quadratic(own, other, block if p == q else 2.0 * block)
+            total = part if total is None else total + part
+    assert total is not None  # a kernel has at least one component
+    return total
+
+
+def _quadratic(own: Component, other: Component, block: Tensor) -> Tensor:
+    """``Σ_ab φ_a block_ab φ_b`` at all nodes: dimension 0 by hand, the others as pairs."""
+    pairs = Pairs(own, other, 0)
+    place = own.others(0)[1]
+    ends, end = other.others(0)
+    member = torch.nn.functional.one_hot(end, len(ends)).to(block)  # column → its tuple
+    column = other.at_nodes[0][:, other.index[:, 0]]
+    slots = torch.empty(len(pairs.slots), len(ends), dtype=torch.long, device=block.device)
+    slots[:, end] = pairs.slots  # columns of one tuple share a slot
+    padded = block.new_zeros(len(slots), own.vectors[0].shape[1], block.shape[1])
+    padded[place, own.index[:, 0]] = block
+    sums = block.new_zeros(len(column), pairs.count)
+    for rows, slot in zip(padded, slots, strict=True):
+        # For a fixed tuple on the left, distinct tuples on the right have distinct slots.
+        sums[:, slot] += ((own.at_nodes[0] @ rows) * column) @ member
+    return pairs.spread(sums)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Rows of all cells, and a lower bound of the variance."""
+
+    spec: GridSpec
+    mean: Tensor
+    """``(cells^d, outputs, 4^d)``."""
+    variance: Tensor
+    """``(cells^d, outputs, 7^d)``."""
+    floor: Tensor
+    """``(outputs,)``, above zero."""
+
+    def __call__(self, h: Tensor, variance: bool) -> tuple[Tensor, Tensor | None]:
+        """Mean and variance ``(n, outputs)`` at ``h`` ``(n, d)``, differentiable once in ``h``."""
+        h = h.to(torch.float64)
+        rows = chunk_rows(self.variance[0].numel())
+        if len(h) <= rows:
+            return _evaluate(h, self, variance)
+        parts = [_evaluate(part, self, variance) for part in h.split(rows)]
+        mean = torch.cat([m for m, _ in parts])
+        return mean, torch.cat([v for _, v in parts if v is not None]) if variance else None
+
+
+class _Evaluate(torch.autograd.Function):
+    """Values and slopes in one pass, from the same rows: a third of the time of plain autograd."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, h: Tensor, tables: Tables, variance: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        slopes = bool(ctx.needs_input_grad[0])
+        cell, s = tables.spec.locate(h)
+        row = tables.spec.flat(cell)
+        kinds = 2 if slopes else 1  # of each local polynomial: its value, and its slope
+        local = powers(s) @ basis(h.device, slopes)
+        cubic, sextic = local.split([STENCIL * kinds, NODES * kinds], -1)
+        mean = _contract(tables.mean.index_select(0, row), cubic.unflatten(-1, (-1, kinds)))
+        spread: Tensor | None = None
+        if variance:
+            rows = tables.variance.index_select(0, row)
+            spread = _contract(rows, sextic.unflatten(-1, (-1, kinds)))
+        if slopes:
+            ctx.save_for_backward(mean, spread)
+            ctx.spec = tables.spec
+        if spread is None:
+            return mean[..., 0], None
+        # Rounding may take a tiny variance below its own lower bound.
+        return mean[..., 0], torch.maximum(spread[..., 0], tables.floor)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g_mean: Tensor, g_variance: Tensor | None) -> tuple[Any, ...]:
+        mean, spread = ctx.saved_tensors  # (n, outputs, 2^d): products of values and slopes
+        grad = torch.bmm(g_mean.unsqueeze(1), mean)
+        if spread is not None and g_variance is not None:
+            grad = grad + torch.bmm(g_variance.unsqueeze(1), spread)
+        # Wanted are the products with one slope: factor j counts 2^j in their order. ds/dh = cells.
+        single = _single(ctx.spec.dim, grad.device)
+        return grad.squeeze(1).index_select(1, single) * float(ctx.spec.cells), None, None
+
+
+_evaluate: Callable[[Tensor, Tables, bool], tuple[Tensor, Tensor | None]] = _Evaluate.apply
+
+
+@lru_cache(maxsize=16)
+def _single(dim: int, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):  # kept, and used where gradients are on
+        return 2 ** torch.arange(dim, device=device)
+
+
+def _contract(rows: Tensor, factors: Tensor) -> Tensor:
+    """Rows ``(n, outputs, k^d)`` with factors ``(n, d, k, f)`` in each dimension: ``(n, outputs, f^d)``."""
+    n, outputs, _ = rows.shape
+    d, k, f = factors.shape[1:]
+    x = torch.bmm(rows.reshape(n, outputs * k ** (d - 1), k), factors[:, d - 1])
+    for j in range(d - 2, -1, -1):
+        left, done = outputs * k**j, f ** (d - 1 - j)
+        x = x.reshape(n, left, k, done).transpose(2, 3).reshape(n, left * done, k)
+        x = torch.bmm(x, factors[:, j])
+    return x.reshape(n, outputs, f**d)

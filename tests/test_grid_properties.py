@@ -1,0 +1,227 @@
+"""Whatever comes in: finite, symmetric, never a negative variance; or a refusal that says why."""
+
+from __future__ import annotations
+
+import warnings
+
+import gpytorch
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grid_reference import make_kernel, rows
+from seqgp.exceptions import NotPositiveDefiniteError
+from seqgp.inference.grid import Grid, GridSpec, estimate_cost
+from seqgp.kernels import build_kernel
+
+LAYOUTS = ["random", "duplicated", "border", "corners", "equal", "line"]
+
+
+def lay_out(layout: str, n: int, dim: int, generator: torch.Generator) -> torch.Tensor:
+    H = 2.0 * torch.rand(n, dim, dtype=torch.float64, generator=generator) - 1.0
+    if layout == "duplicated":
+        H = H[torch.arange(n) // 3]
+    elif layout == "border":
+        H[:, 0] = H[:, 0].sign()
+    elif layout == "corners":
+        H = torch.where(H >= 0, 1.0, -1.0).double()
+    elif layout == "equal":
+        H = H[:1].expand(n, dim).clone()
+    elif layout == "line":
+        H = H[:, :1].expand(n, dim).clone()
+    return H
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    n=st.integers(1, 60),
+    dim=st.integers(1, 3),
+    layout=st.sampled_from(LAYOUTS),
+    name=st.sampled_from(
+        ["rbf", "matern12", "matern32", "matern52", "spectral-mixture", "periodic"]
+    ),
+    lengthscale=st.floats(0.02, 20.0),
+    log_noise=st.floats(-6.0, 1.0),
+    scale=st.sampled_from([1e-6, 1.0, 1e4]),
+    logdet=st.sampled_from(["auto", "direct", "lanczos", "scaled-eigenvalues"]),
+    seed=st.integers(0, 1000),
+)
+def test_always_finite_symmetric_and_non_negative(
+    n, dim, layout, name, lengthscale, log_noise, scale, logdet, seed
+):
+    generator = torch.Generator().manual_seed(seed)
+    H = lay_out(layout, n, dim, generator)
+    y = torch.randn(n, 1, dtype=torch.float64, generator=generator)
+    kernel = make_kernel(name, dim)
+    if name == "spectral-mixture":
+        kernel.mixture_weights = torch.full_like(kernel.mixture_weights, 0.25 * scale ** (1 / dim))
+    else:
+        kernel.base_kernel.lengthscale = lengthscale
+        kernel.outputscale = scale
+    noise = torch.tensor([1.01 * 10.0**log_noise], dtype=torch.float64, requires_grad=True)
+    inference = Grid({1: 16, 2: 9, 3: 6}[dim], logdet=logdet, rank_cap=30, max_iterations=1000)
+    with warnings.catch_warnings():  # an extreme case may say that it did not converge: it may
+        warnings.simplefilter("ignore")
+        post = inference.posterior(kernel, noise, inference.statistics(H, y), squeeze=True)
+    slopes = torch.autograd.grad(post.nlml, [*kernel.parameters(), noise])
+    assert bool(torch.isfinite(post.nlml))
+    assert all(bool(torch.isfinite(s).all()) for s in slopes)
+    h = torch.cat(
+        [H[:10], lay_out("border", 10, dim, generator), lay_out("random", 10, dim, generator)]
+    )
+    h.requires_grad_()
+    mean, variance = post.predict(h)
+    assert bool(torch.isfinite(mean).all())
+    assert bool((variance > 0).all())
+    loss = post.loss(h, torch.zeros(len(h)))
+    assert bool(torch.isfinite(torch.autograd.grad(loss.sum(), h)[0]).all())
+    covariance = post.covariance(h)[0].detach()
+    assert torch.allclose(covariance, covariance.T, rtol=1e-9, atol=1e-9 * scale)
+    prior = post.prior_covariance(h)[0].detach()
+    assert torch.allclose(prior, prior.T)
+    assert bool((variance <= prior.diagonal() * (1 + 1e-6) + 1e-9 * scale).all())
+
+
+@settings(max_examples=25, deadline=None)
+@given(dim=st.integers(1, 3), split=st.integers(1, 29), seed=st.integers(0, 100))
+def test_statistics_are_a_sum_over_rows(dim, split, seed):
+    H, y = rows(30, dim, seed=seed)
+    inference = Grid({1: 16, 2: 9, 3: 6}[dim])
+    order = torch.randperm(30, generator=torch.Generator().manual_seed(seed))
+    parts = inference.statistics(H[order[:split]], y[order[:split]]) + inference.statistics(
+        H[order[split:]], y[order[split:]]
+    )
+    whole = inference.statistics(H, y)
+    assert torch.allclose(parts.nodes, whole.nodes, atol=1e-12)
+    assert torch.allclose(parts.b, whole.b, atol=1e-12)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        (gpytorch.kernels.MaternKernel(nu=2.5), "ProductMatern"),
+        (gpytorch.kernels.ScaleKernel(gpytorch.kernels.RQKernel()), "function of the distance"),
+        (gpytorch.kernels.LinearKernel(), "not stationary"),
+        (gpytorch.kernels.PolynomialKernel(power=2), "inference='exact'"),
+        (gpytorch.kernels.RBFKernel() + gpytorch.kernels.LinearKernel(), "not stationary"),
+        (gpytorch.kernels.RBFKernelGrad(), "function of the distance"),
+    ],
+)
+def test_kernels_that_are_no_products_are_refused_with_the_reason(kernel, reason):
+    H, y = rows(10, 2)
+    inference = Grid(10)
+    stats = inference.statistics(H, y)
+    with pytest.raises(ValueError, match=reason):
+        inference.posterior(kernel.double(), torch.tensor([0.1]).double(), stats, True)
+
+
+def test_a_radial_kernel_is_fine_in_one_dimension():
+    H, y = rows(20, 1)
+    inference = Grid(16)
+    noise = torch.tensor([0.1], dtype=torch.float64)
+    stats = inference.statistics(H, y)
+    radial = inference.posterior(build_kernel("matern52", 1), noise, stats, True)
+    product = inference.posterior(build_kernel("matern52", 1, product=True), noise, stats, True)
+    assert float(radial.nlml.detach()) == pytest.approx(float(product.nlml.detach()), rel=1e-10)
+
+
+def test_too_many_dimensions_and_too_large_grids_are_refused_before_allocation():
+    H, y = rows(10, 5)
+    with pytest.raises(ValueError, match=r"1 to 4 latent dimensions, got 5.*inference='exact'"):
+        Grid().statistics(H, y)
+    with pytest.raises(ValueError, match=r"GiB.*smaller grid_size.*fewer latent dimensions"):
+        Grid(60).statistics(*rows(10, 4))
+    with pytest.raises(ValueError, match="GiB"):
+        Grid(4000).statistics(*rows(10, 2))
+
+
+def test_default_grids_pass_their_own_estimate():
+    for dim in range(1, 5):
+        stats = Grid().statistics(*rows(5, dim))
+        assert stats.spec.dim == dim
+        cost = estimate_cost(dim, stats.spec.size)
+        assert 8 * stats.nodes.numel() < cost.bytes < 2**31
+
+
+def test_estimates_grow_with_everything():
+    base = estimate_cost(2, 50)
+    assert estimate_cost(2, 100).bytes > base.bytes
+    assert estimate_cost(3, 50).flops > base.flops
+    assert estimate_cost(2, 50, outputs=4).bytes > base.bytes
+    assert estimate_cost(2, 50, rank=800).flops > base.flops
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"logdet": "magic"}, "magic.*scaled-eigenvalues"),
+        ({"grid_size": 3}, "too small"),
+        ({"probes": 0}, "at least 1"),
+        ({"tolerance": 0.0}, "above 0"),
+    ],
+)
+def test_bad_options_are_refused(options, reason):
+    with pytest.raises(ValueError, match=reason):
+        Grid(**options)
+
+
+def test_bad_specs_points_and_kernels_are_refused():
+    with pytest.raises(ValueError, match="does not exist"):
+        GridSpec(2, 3)
+    H, y = rows(10, 2)
+    inference = Grid(10)
+    stats, noise = inference.statistics(H, y), torch.tensor([0.1]).double()
+    post = inference.posterior(build_kernel("rbf", 2), noise, stats, True)
+    with pytest.raises(ValueError, match=r"h reaches 1\.5.*box"):
+        post.predict(torch.tensor([[0.0, 1.5]]))
+    with pytest.raises(ValueError, match="h reaches nan"):
+        post.mean(torch.tensor([[0.0, float("nan")]]))
+    with pytest.raises(ValueError, match=r"expected \(n, 2\)"):
+        post.mean(torch.zeros(3, 1))
+    with pytest.raises(ValueError, match="one product"):
+        Grid(10, logdet="scaled-eigenvalues").posterior(make_kernel("sum", 2), noise, stats, True)
+    broken = build_kernel("rbf", 2)
+    broken.raw_outputscale.data.fill_(float("nan"))
+    with pytest.raises(NotPositiveDefiniteError, match="not finite"):
+        inference.posterior(broken, noise, stats, True)
+    assert post.mean(torch.zeros(0, 2)).shape == (0,)
+
+
+def test_an_unresolved_lengthscale_is_reported():
+    H, y = rows(30, 2)
+    inference, noise = Grid(20), torch.tensor([0.1]).double()
+    step = 2.0 / 17.0
+    stats = inference.statistics(H, y)
+    for factor, resolved in ((1.9, False), (2.1, True)):
+        kernel = build_kernel("rbf", 2)
+        kernel.base_kernel.lengthscale = torch.tensor([[1.0, factor * step]])
+        diagnostics = inference.posterior(kernel, noise, stats, True).diagnostics
+        assert diagnostics.resolved is resolved
+        assert diagnostics.status.endswith("unresolved") is not resolved
+        assert diagnostics.grid_size == 20
+        assert diagnostics.n == 30
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device at hand")
+def test_cuda_gives_the_same_numbers():
+    H, y = rows(500, 2)
+    kernel = build_kernel("rbf", 2)
+    noise = torch.tensor([0.1], dtype=torch.float64)
+    for logdet in ("direct", "lanczos"):
+        found = []
+        for device in ("cpu", "cuda"):
+            inference = Grid(20, logdet=logdet, rank_cap=30)
+            stats = inference.statistics(H.to(device), y.to(device))
+            own = kernel.to(device)
+            s2 = noise.detach().to(device).requires_grad_()
+            post = inference.posterior(own, s2, stats, True)
+            slopes = torch.autograd.grad(post.nlml, [*own.parameters(), s2])
+            h = H[:50].to(device)
+            parts = [post.nlml, *slopes, *post.predict(h), post.covariance(h)]
+            found.append([p.detach().cpu() for p in parts])
+        for mine, theirs in zip(*found, strict=True):
+            assert torch.allclose(mine, theirs, rtol=1e-6, atol=1e-8)
