@@ -113,7 +113,7 @@ def test_predictions_do_not_depend_on_what_else_is_asked(monkeypatch):
     alone = [post.predict(h[i : i + 1]) for i in range(0, 500, 50)]
     assert torch.allclose(torch.cat([m for m, _ in alone]), mean[::50], rtol=1e-13, atol=1e-14)
     assert torch.allclose(torch.cat([v for _, v in alone]), variance[::50], rtol=1e-12, atol=0)
-    monkeypatch.setattr(tables_module, "chunk_rows", lambda width: 64)
+    monkeypatch.setattr(tables_module, "chunk_rows", lambda *_: 64)
     again = post.predict(h)
     assert torch.allclose(again[0], mean, rtol=1e-13, atol=1e-14)
     assert torch.allclose(again[1], variance, rtol=1e-12, atol=0)

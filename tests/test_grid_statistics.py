@@ -120,7 +120,7 @@ def test_a_removed_row_is_as_if_it_had_never_been():
 def test_streaming_in_chunks_equals_one_shot(monkeypatch):
     H, y = rows(1000, 2)
     once = Grid(12).statistics(H, y)
-    monkeypatch.setattr(statistics, "chunk_rows", lambda width: 37)
+    monkeypatch.setattr(statistics, "chunk_rows", lambda *_: 37)
     chunks = Grid(12).statistics(H, y)
     assert error(chunks.nodes, once.nodes) < 1e-12
     assert error(chunks.b, once.b) < 1e-12

@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from seqgp import __version__
-from seqgp.cli import datasets
+from seqgp.cli import datasets, reproduce
 from seqgp.datasets import DatasetError
 from seqgp.exceptions import NotPositiveDefiniteError
 
@@ -27,6 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("datasets", epilog=datasets.EXAMPLE)(datasets.command)
+app.command("reproduce", epilog=reproduce.EXAMPLE)(reproduce.command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -31,6 +31,7 @@ from .eigenbasis import Eigenbasis
 from .interpolation import from_nodes
 from .pairs import Pairs
 from .prior import stencil_slopes
+from .solvers import cholesky
 from .statistics import GridStatistics
 from .toeplitz import apply_each, diagonal_sums
 
@@ -97,6 +98,8 @@ class Fit:
     nlml: Tensor
     cholesky: Tensor
     """Lower factor of ``C = σ²I + A``, ``(rank, rank)``."""
+    jitter: float
+    """Added to its diagonal against rounding; almost always 0."""
     mean: Tensor
     """``C⁻¹c``, ``(rank,)``: the posterior mean is ``wᵀP`` times it."""
     noise_slope: Tensor
@@ -110,7 +113,7 @@ def solve(reduced: Reduced, output: int, noise: Tensor) -> Fit:
     c = reduced.projected[output]
     C = reduced.gram.clone()
     C.diagonal().add_(noise)
-    L = _cholesky(C)
+    L, jitter = cholesky(C)
     mean = torch.cholesky_solve(c.unsqueeze(1), L).squeeze(1)
     misfit = (statistics.yy[output] - c @ mean) / noise
     logdet = 2.0 * L.diagonal().log().sum() + (n - rank) * noise.log()
@@ -122,20 +125,10 @@ def solve(reduced: Reduced, output: int, noise: Tensor) -> Fit:
     return Fit(
         nlml=0.5 * (misfit + logdet + n * math.log(2.0 * math.pi)),
         cholesky=L,
+        jitter=jitter,
         mean=mean,
         noise_slope=0.5 * (trace - alpha2),
     )
-
-
-def _cholesky(C: Tensor) -> Tensor:
-    """Factor ``σ²I + PᵀSP``: positive definite by construction, but for its rounding."""
-    L: Tensor
-    L, info = torch.linalg.cholesky_ex(C)
-    if bool(info):
-        # S is a sum of signed node weights, so A may round below zero by 1e-16 of its largest entry.
-        C.diagonal().add_(1e-14 * C.diagonal().max())
-        L = torch.linalg.cholesky(C)
-    return L
 
 
 def column_slopes(
@@ -151,16 +144,17 @@ def column_slopes(
     return slopes
 
 
-def trace_slopes(reduced: Reduced, columns: Tensor, noise: Tensor, cholesky: Tensor) -> Tensor:
+def trace_slopes(reduced: Reduced, columns: Tensor, noise: Tensor, factor: Tensor) -> Tensor:
     """Slopes of ``log|K|``, ``tr(Q ∂K_UU)``, in all columns ``(components, d, size)``.
 
+    ``factor`` is the lower Cholesky factor of C.
     In the low-rank term the factors that are not being differentiated are those of the basis.
     """
     slopes = stencil_slopes(columns, reduced.statistics.nodes)
     for q in range(slopes.shape[0]):
         for j in range(slopes.shape[1]):
             X = reduced.partial(q, j)
-            Z = torch.linalg.solve_triangular(cholesky, X.flatten(0, 1).T, upper=False)
+            Z = torch.linalg.solve_triangular(factor, X.flatten(0, 1).T, upper=False)
             Z = Z.unflatten(1, X.shape[:2]).movedim(1, 0).flatten(1)
             slopes[q, j] -= diagonal_sums(Z @ Z.T)
     return slopes / noise

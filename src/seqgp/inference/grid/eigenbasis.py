@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...exceptions import NotPositiveDefiniteError
+from seqgp.exceptions import NotPositiveDefiniteError
+
 from .interpolation import at_nodes
 from .toeplitz import apply_each, eigenpairs
 

@@ -11,7 +11,8 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from ...exceptions import TrainingWarning
+from seqgp.exceptions import TrainingWarning
+
 from . import iterative
 from .cost import DEFAULT_SIZES, check_cost
 from .direct import Reduced, column_slopes, solve
@@ -90,11 +91,18 @@ class Grid:
     def statistics(self, H: Tensor, y: Tensor) -> GridStatistics:
         """Statistics of ``H`` ``(n, d)`` in the box and ``y`` ``(n, outputs)``: they add up.
 
-        Where ``H`` or ``y`` carries a graph, the posterior's ``nlml`` reaches it (first order).
+        Where ``H`` or ``y`` carries a graph, the posterior's ``nlml`` reaches it: to first order,
+        and in H as exactly as the variance is known (exactly, but on the iterative path).
         """
         dim = H.shape[1]
         size = self.grid_size or DEFAULT_SIZES.get(dim, DEFAULT_SIZES[max(DEFAULT_SIZES)])
         check_cost(dim, size, y.shape[1])
+        reach = float(H.detach().abs().max()) if len(H) else 0.0
+        if not reach <= 1.0:
+            raise ValueError(
+                f"H reaches {reach:g}, expected latent points inside the box [-1, 1]^{dim}, where "
+                "the grid is: scale them, or squash them with tanh as seqgp's own head does"
+            )
         return accumulate(GridSpec(dim, size), H, y)
 
     def posterior(
@@ -110,8 +118,8 @@ class Grid:
         graph = toeplitz_columns(kernel, statistics.spec, statistics.nodes.device)
         columns, sigma2 = graph.detach(), noise.detach().to(graph)
         results: list[Result] = []
+        slopes = torch.is_grad_enabled() and (graph.requires_grad or noise.requires_grad)
         with torch.no_grad():
-            slopes = graph.requires_grad or noise.requires_grad
             for k, own in enumerate(columns):
                 outputs = list(range(statistics.outputs)) if len(columns) == 1 else [k]
                 results += self._condition(own, sigma2, statistics, outputs, slopes)
@@ -166,6 +174,7 @@ class Grid:
                     column_slopes=partial(column_slopes, reduced, columns, o, noise[o], fit),
                     rank=reduced.basis.rank,
                     dropped=float(tail[rank]) / float(noise[o]),
+                    jitter=fit.jitter,
                 )
             )
         return results
@@ -231,6 +240,7 @@ class Grid:
         return GridDiagnostics(
             method="grid/iterative" if solutions else "grid/direct",
             n=statistics.n,
+            jitter=max(r.jitter for r in results),
             status=status if resolved else status + "; unresolved",
             grid_size=statistics.spec.size,
             rank=max(r.rank for r in results),

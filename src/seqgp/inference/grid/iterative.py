@@ -24,7 +24,7 @@ from torch import Tensor
 from .direct import Reduced, trace_slopes
 from .eigenbasis import Spectrum
 from .interpolation import at_nodes
-from .solvers import LogDeterminant, Solution, conjugate_gradients, lanczos_logdet
+from .solvers import LogDeterminant, Solution, cholesky, conjugate_gradients, lanczos_logdet
 from .statistics import GridStatistics
 from .toeplitz import apply_each, bilinear_slopes, diagonal_sums
 
@@ -53,7 +53,7 @@ class System:
         self._block = torch.cat(places)
         C = leading.gram.clone()
         C.diagonal().add_(noise)
-        self.cholesky = torch.linalg.cholesky(C)
+        self.cholesky, self.jitter = cholesky(C)
         self._diagonal = noise + self._gram_diagonal()
 
     def expand(self, x: Tensor) -> Tensor:

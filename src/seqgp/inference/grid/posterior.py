@@ -9,7 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ..posterior import Diagnostics, Posterior
+from seqgp.inference.posterior import Diagnostics, Posterior
+
 from .eigenbasis import Eigenbasis
 from .interpolation import GridSpec
 from .iterative import System

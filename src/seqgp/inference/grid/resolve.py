@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .iterative import System
+from .solvers import cholesky
 from .toeplitz import kronecker_product
 
 __all__ = ["resolved_factor"]
@@ -33,6 +34,6 @@ def resolved_factor(system: System) -> Tensor:
     R = seen.flatten(1) @ image.flatten(1).T
     R = 0.5 * (R + R.T)
     R.diagonal().add_(system.noise)
-    L = torch.linalg.cholesky(R)
+    L, _ = cholesky(R)  # jitter resolves less: it errs on the safe side
     factor: Tensor = torch.linalg.solve_triangular(L, image.flatten(1), upper=False)
     return factor.reshape(shape)

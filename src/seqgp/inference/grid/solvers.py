@@ -1,4 +1,4 @@
-"""Iterative linear algebra that says how it went: conjugate gradients and Lanczos quadrature."""
+"""Linear algebra that says how it went: Cholesky, conjugate gradients and Lanczos quadrature."""
 
 from __future__ import annotations
 
@@ -8,9 +8,34 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["LogDeterminant", "Solution", "conjugate_gradients", "lanczos_logdet"]
+from seqgp.exceptions import NotPositiveDefiniteError
+
+__all__ = ["LogDeterminant", "Solution", "cholesky", "conjugate_gradients", "lanczos_logdet"]
 
 Operator = Callable[[Tensor], Tensor]
+
+
+_JITTERS = (0.0, 1e-14, 1e-12, 1e-10)  # relative to the largest diagonal entry
+
+
+def cholesky(C: Tensor) -> tuple[Tensor, float]:
+    """Lower factor of ``C = σ²I + A``, and the jitter it took.
+
+    C is positive definite by construction; but A comes from a sum of signed numbers, and may round
+    below zero by 1e-16 of its largest entry, which can be more than a tiny σ².
+    """
+    largest = C.diagonal().max()
+    for relative in _JITTERS:
+        shifted = C.clone()
+        shifted.diagonal().add_(relative * largest)
+        L, info = torch.linalg.cholesky_ex(shifted)
+        if not bool(info):
+            return L, relative * float(largest) if relative else 0.0
+    raise NotPositiveDefiniteError(
+        f"the grid's system of rank {len(C)} could not be factorised even with jitter of "
+        f"{_JITTERS[-1]:g} times its largest entry {float(largest):.1e}: the signal is too many times "
+        "the noise. Raise gp.noise, or lower the kernel's variance"
+    )
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .eigenbasis import Component, Eigenbasis
-from .interpolation import NODES, STENCIL, GridSpec, basis, chunk_rows, powers
+from .interpolation import NODES, STENCIL, GridSpec, add_rows, basis, chunk_rows, powers
 from .pairs import Pairs
 
 __all__ = ["Tables", "mean_rows", "variance_at_nodes", "variance_rows"]
+
+_CHUNK = 2**22  # numbers in the largest temporary: 32 MiB
 
 
 def mean_rows(grid: Tensor) -> Tensor:
@@ -65,11 +67,12 @@ def _quadratic(own: Component, other: Component, block: Tensor) -> Tensor:
     slots[:, end] = pairs.slots  # columns of one tuple share a slot
     padded = block.new_zeros(len(slots), own.vectors[0].shape[1], block.shape[1])
     padded[place, own.index[:, 0]] = block
-    sums = block.new_zeros(len(column), pairs.count)
-    for rows, slot in zip(padded, slots, strict=True):
-        # For a fixed tuple on the left, distinct tuples on the right have distinct slots.
-        sums[:, slot] += ((own.at_nodes[0] @ rows) * column) @ member
-    return pairs.spread(sums)
+    sums = block.new_zeros(pairs.count, len(column))
+    step = max(1, _CHUNK // column.numel())
+    for rows, slot in zip(padded.split(step), slots.split(step), strict=True):
+        local = ((own.at_nodes[0] @ rows) * column) @ member  # (tuples, nodes, tuples of other)
+        add_rows(sums, slot.flatten(), local.mT.flatten(0, 1))
+    return pairs.spread(sums.T)
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Tables:
     def __call__(self, h: Tensor, variance: bool) -> tuple[Tensor, Tensor | None]:
         """Mean and variance ``(n, outputs)`` at ``h`` ``(n, d)``, differentiable once in ``h``."""
         h = h.to(torch.float64)
-        rows = chunk_rows(self.variance[0].numel())
+        rows = chunk_rows(self.variance[0].numel(), h.device)
         if len(h) <= rows:
             return _evaluate(h, self, variance)
         parts = [_evaluate(part, self, variance) for part in h.split(rows)]

@@ -30,6 +30,7 @@ class Result:
     """∂NLML/∂(first columns), ``(components, d, size)``, worked out when called."""
     rank: int
     dropped: float = 0.0
+    jitter: float = 0.0
     solutions: tuple[Solution, ...] = ()
     logdet_error: float = 0.0
 

@@ -1,0 +1,1 @@
+"""The paper's experiments, by command: ``seqgp reproduce``."""
