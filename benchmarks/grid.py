@@ -44,7 +44,6 @@ except ImportError:  # what the estimator needs is not installed: the grid needs
 from seqgp.inference.grid import Grid
 from seqgp.kernels import build_kernel
 
-LENGTHSCALE, NOISE = 0.5, 0.1
 GPYTORCH: dict[str, dict[str, float]] = {
     "defaults": {},
     "tight": {"cg_tolerance": 0.01, "max_cg_iterations": 5000, "num_trace_samples": 50,
@@ -68,6 +67,8 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=1_000_000, help="most rows of parts 2 and 3")
     parser.add_argument("--gpytorch-n", type=int, help="rows of part 1 for GPyTorch (else --n)")
     parser.add_argument("--gpytorch-timeout", type=float, default=3600.0, help="seconds")
+    parser.add_argument("--lengthscale", type=float, default=0.5)
+    parser.add_argument("--noise", type=float, default=0.1, help="σ², of the model and the targets")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--memory", type=float, default=0.0, help="GiB a CPU measurement may take")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -93,6 +94,7 @@ def run(
         sys.executable, __file__, "--worker", worker, "--device", args.device,
         "--threads", str(args.threads), "--n", str(n or args.n), "--large", str(args.large),
         "--repeats", str(args.repeats), "--memory", str(args.memory),
+        "--lengthscale", str(args.lengthscale), "--noise", str(args.noise),
     ]  # fmt: skip
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
@@ -106,21 +108,22 @@ def run(
 
 
 def data(
-    n: int, device: str, dtype: torch.dtype = torch.float64
+    n: int, args: argparse.Namespace, dtype: torch.dtype = torch.float64
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Latent points as a trained head leaves them, inside the box and not even, and targets."""
     generator = torch.Generator().manual_seed(0)
     H = torch.tanh(0.8 * torch.randn(n, 2, generator=generator, dtype=dtype))
     y = torch.sin(4.0 * H[:, :1]) * torch.cos(3.0 * H[:, 1:])
-    y = y + NOISE**0.5 * torch.randn(n, 1, generator=generator, dtype=dtype)
-    return H.to(device), y.to(device)
+    y = y + args.noise**0.5 * torch.randn(n, 1, generator=generator, dtype=dtype)
+    return H.to(args.device), y.to(args.device)
 
 
-def model(device: str) -> tuple[gpytorch.kernels.Kernel, torch.Tensor]:
+def model(args: argparse.Namespace) -> tuple[gpytorch.kernels.Kernel, torch.Tensor]:
     """The kernel and σ² of all parts."""
-    kernel = build_kernel("rbf", 2).to(device)
-    kernel.base_kernel.lengthscale = LENGTHSCALE
-    return kernel, torch.tensor([NOISE], dtype=torch.float64, device=device, requires_grad=True)
+    kernel = build_kernel("rbf", 2).to(args.device)
+    kernel.base_kernel.lengthscale = args.lengthscale
+    noise = torch.tensor([args.noise], dtype=torch.float64, device=args.device)
+    return kernel, noise.requires_grad_()
 
 
 def clock(call: Callable[[], Any], device: str) -> float:
@@ -139,8 +142,8 @@ def clock(call: Callable[[], Any], device: str) -> float:
 
 def ours(args: argparse.Namespace) -> dict[str, Any]:
     """Seconds from latent points to the NLML and its gradients, statistics included."""
-    H, y = data(args.n, args.device)
-    kernel, noise = model(args.device)
+    H, y = data(args.n, args)
+    kernel, noise = model(args)
     inference = Grid(100)
     found: dict[str, float] = {}
 
@@ -179,7 +182,7 @@ class KissGP(gpytorch.models.ExactGP):
 
 def theirs(args: argparse.Namespace, setting: str, reach: str) -> dict[str, Any]:
     """The same by GPyTorch, under one of its settings; ``reach``: "all" gradients, "θ" or "none"."""
-    H, y = data(args.n, args.device)
+    H, y = data(args.n, args)
     points = H.detach().requires_grad_(reach == "all")
     likelihood = gpytorch.likelihoods.GaussianLikelihood().double().to(args.device)
     kiss = KissGP(points, y[:, 0], likelihood).double().to(args.device)
@@ -187,8 +190,8 @@ def theirs(args: argparse.Namespace, setting: str, reach: str) -> dict[str, Any]
     axis = -1.0 - step + step * torch.arange(100, dtype=torch.float64, device=args.device)
     kiss.covar_module.update_grid([axis, axis])
     kiss.covar_module.base_kernel.outputscale = 1.0
-    kiss.covar_module.base_kernel.base_kernel.lengthscale = LENGTHSCALE
-    likelihood.noise = NOISE
+    kiss.covar_module.base_kernel.base_kernel.lengthscale = args.lengthscale
+    likelihood.noise = args.noise
     objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, kiss)
     kiss.train(), likelihood.train()
     torch.manual_seed(0)
@@ -262,7 +265,7 @@ def part_1(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def gather(args: argparse.Namespace) -> dict[str, Any]:
     """Seconds and peak memory above the data of one pass over ``--large`` rows."""
-    H, y = data(args.large, args.device)
+    H, y = data(args.large, args)
     inference = Grid(100)
     inference.statistics(H[:1000], y[:1000])  # loads what is loaded once
     before = reset_peak(args.device)
@@ -297,9 +300,9 @@ def peak_bytes(device: str) -> int:
 
 def evaluate(args: argparse.Namespace) -> dict[str, Any]:
     """Seconds of one NLML with its gradient in θ and σ², after the statistics, for two n."""
-    kernel, noise = model(args.device)
+    kernel, noise = model(args)
     inference = Grid(100)
-    gathered = {n: inference.statistics(*data(n, args.device)) for n in (10_000, args.large)}
+    gathered = {n: inference.statistics(*data(n, args)) for n in (10_000, args.large)}
 
     def once(n: int) -> None:
         inference.posterior(kernel, noise, gathered[n], squeeze=True).nlml.backward()
@@ -346,7 +349,7 @@ BATCH, STEPS = 8192, 48
 
 def predict(args: argparse.Namespace) -> dict[str, Any]:
     """Microseconds per point of a prediction for several n and grids, and of an LSTM's forward."""
-    kernel, noise = model(args.device)
+    kernel, noise = model(args)
     posts: dict[str, Any] = {}
     sizes = sorted({10_000, 100_000, args.large})
     with torch.no_grad():
@@ -354,13 +357,13 @@ def predict(args: argparse.Namespace) -> dict[str, Any]:
             for size in (100, 200, 400):
                 inference = Grid(size)
                 post = inference.posterior(
-                    kernel, noise, inference.statistics(*data(n, args.device)), squeeze=True
+                    kernel, noise, inference.statistics(*data(n, args)), squeeze=True
                 )
                 _ = post.tables
                 posts[f"{n}:{size}"] = post
         lstm = torch.nn.LSTM(8, 64, batch_first=True).to(args.device)
         x = torch.randn(BATCH, STEPS, 8, device=args.device)
-        h = data(BATCH, args.device, torch.float32)[0]
+        h = data(BATCH, args, torch.float32)[0]
 
         seconds = interleaved(
             lambda case: posts[case].predict(h), list(posts), args, 9 * args.repeats

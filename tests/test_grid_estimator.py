@@ -32,15 +32,25 @@ def test_grid_trains_as_exact_does(surrogate, algorithm):
     grid = SequenceGP(inference="grid", **options).fit(X, y)
     assert isinstance(grid.posterior_, GridPosterior)
     np.testing.assert_allclose(grid.history_.nlml, exact.history_.nlml, atol=2e-3)
-    for a, b in zip(grid.predict(X, return_std=True), exact.predict(X, return_std=True), strict=True):
+    for a, b in zip(
+        grid.predict(X, return_std=True), exact.predict(X, return_std=True), strict=True
+    ):
         np.testing.assert_allclose(a, b, atol=0.02)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "matern12", "matern32", "matern52", "spectral-mixture", "periodic"])
+@pytest.mark.parametrize(
+    "kernel", ["rbf", "matern12", "matern32", "matern52", "spectral-mixture", "periodic"]
+)
 def test_every_kernel_on_a_grid(kernel):
     X, y = rows(n=60, outputs=2)
     model = SequenceGP(
-        kernel=kernel, inference="grid", grid_size=40, hidden=4, epochs=2, random_state=0, progress=False
+        kernel=kernel,
+        inference="grid",
+        grid_size=40,
+        hidden=4,
+        epochs=2,
+        random_state=0,
+        progress=False,
     ).fit(X, y)
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all()

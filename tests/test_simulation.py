@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seqgp import SequenceGP, WindowSet
-from seqgp.forecasting import simulate, starts_of
+from seqgp.forecasting import InputsOnly, fit_multistep, simulate, starts_of
 
 
 class Linear:
@@ -109,3 +109,39 @@ def test_bad_requests(arguments, message):
     options = dict(inputs=np.zeros((9, 1)), history=np.zeros((5, 1))) | arguments
     with pytest.raises(ValueError, match=message):
         simulate(Linear(), **options)
+
+
+def test_training_for_simulation_tries_every_way_and_keeps_the_best():
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal(260)
+    y = np.zeros(260)
+    for t in range(1, 260):
+        y[t] = 0.8 * y[t - 1] + np.tanh(u[t - 1]) + 0.02 * rng.standard_normal()
+    windows = WindowSet(u, y, lag=6, mode="autoregression")
+    train, held = windows.subset(slice(0, 180)), windows.subset(slice(180, 254))
+    model = SequenceGP(hidden=8, epochs=20, lr=0.01, random_state=0, progress=False)
+    found = fit_multistep(model, train, held, steps=10, rounds=1)
+    assert set(found.scores) == {"one-step", "inputs-only", "round 1"}
+    assert found.scores[found.chosen] == min(found.scores.values())
+    inputs, history, targets = starts_of(held, len(held))
+    run = simulate(found.model, inputs, history, feedback="mean")
+    error = np.sqrt(np.mean((run.mean - targets) ** 2))
+    assert error == pytest.approx(found.scores[found.chosen])
+    assert error < 0.5 * targets.std()
+
+
+def test_a_model_of_inputs_only_does_not_look_at_past_targets():
+    rng = np.random.default_rng(0)
+    u, y = rng.standard_normal(120), rng.standard_normal(120)
+    windows = WindowSet(u, y, lag=5, mode="autoregression")
+    model = InputsOnly(
+        SequenceGP(hidden=4, epochs=1, random_state=0, progress=False),
+        windows.subset(slice(0, 80)),
+        windows.subset(slice(80, 115)),
+    )
+    X = windows[:]
+    changed = X.copy()
+    changed[:, :, 1] += 100.0
+    np.testing.assert_array_equal(model.predict(X), model.predict(changed))
+    changed[:, :, 0] += 1.0
+    assert not np.array_equal(model.predict(X), model.predict(changed))

@@ -24,32 +24,35 @@ def run_cells(
     cells: Sequence[Cell],
     keys: Sequence[str],
     path: Path,
-    settings: dict[str, Any],
+    settings: Callable[[Cell], dict[str, Any]],
     *,
     jobs: int = 1,
     on_done: Callable[[dict[str, Any]], None] | None = None,
 ) -> pd.DataFrame:
     """One row per cell in the CSV at ``path``; cells that are there already are not run again.
 
-    ``settings`` stand beside the rows in a JSON file; rows made with other settings are refused,
-    since a table must not be made of two recipes.
+    ``settings`` says all that decides a cell's numbers; it is stored with versions and command in a
+    JSON file beside the rows, and a cell whose settings have changed since is run again.
     """
     described = path.with_suffix(".json")
+    made: dict[str, Any] = {}
+    if described.exists():
+        made = json.loads(described.read_text(encoding="utf-8"))
     done = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=list(keys))
-    if path.exists() and described.exists():
-        before = json.loads(described.read_text(encoding="utf-8"))["settings"]
-        if before != json.loads(json.dumps(settings)):
-            raise ValueError(
-                f"{path} was made with other settings than this run's: give another --out, or remove "
-                f"{path.name} and {described.name} to begin anew"
-            )
-    write_text(described, json.dumps({"settings": settings, **environment()}, indent=1) + "\n")
-    finished = {tuple(row) for row in done[list(keys)].itertuples(index=False)}
-    left = [cell for cell in cells if cell not in finished]
-    rows: list[Any] = done.to_dict("records")
+    wanted = {cell: json.loads(json.dumps(settings(cell))) for cell in cells}
+    known = {tuple(row): row for row in done[list(keys)].itertuples(index=False)}
+    stale = {
+        c for c in known if c in wanted and made.get(_name(c), {}).get("settings") != wanted[c]
+    }
+    kept = [tuple(row) not in stale for row in done[list(keys)].itertuples(index=False)]
+    rows: list[Any] = done[kept].to_dict("records")
+    left = [cell for cell in cells if cell not in known or cell in stale]
 
     def add(row: dict[str, Any]) -> None:
         rows.append(row)
+        cell = tuple(row[key] for key in keys)
+        made[_name(cell)] = {"settings": wanted[cell], **environment()}
+        write_text(described, json.dumps(made, indent=1, sort_keys=True) + "\n")
         write_text(path, _ordered(rows, cells, keys).to_csv(index=False, float_format="%.6g"))
         if on_done is not None:
             on_done(row)
@@ -63,6 +66,11 @@ def run_cells(
             for future in as_completed([pool.submit(work, cell) for cell in left]):
                 add(future.result())
     return _ordered(rows, cells, keys)
+
+
+def _name(cell: Cell) -> str:
+    """A cell's entry beside the table."""
+    return "/".join(str(part) for part in cell)
 
 
 def _ordered(

@@ -70,11 +70,6 @@ class GridSpec:
         """Nodes per dimension, shared borders counted once."""
         return _STEP * self.cells + 1
 
-    def points(self, like: Tensor) -> Tensor:
-        """Grid coordinates of one dimension, ``(size,)``, on the device of ``like``."""
-        index = torch.arange(self.size, dtype=torch.float64, device=like.device)
-        return -1.0 + (index - 1.0) * self.spacing
-
     def locate(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """Cell index ``(n, dim)`` (int64) and local coordinate s ``(n, dim)`` of points ``h``.
 
@@ -181,8 +176,8 @@ def tensor_rows(factors: Tensor) -> Tensor:
 
 
 def chunk_rows(width: int, device: torch.device) -> int:
-    """Rows of ``width`` float64 to handle at once: 32 MiB of them, or 256 MiB where a GPU must be fed."""
-    budget = 2.0**25 if device.type == "cpu" else 2.0**28
+    """Rows of ``width`` float64 to handle at once: 4 MiB, which stay in cache, or 256 MiB for a GPU."""
+    budget = 2.0**22 if device.type == "cpu" else 2.0**28
     return max(256, math.floor(budget / (8.0 * width)))
 
 

@@ -1,4 +1,4 @@
-"""The grid's posterior: two tables for means and variances, a low-rank factor for covariances."""
+"""The grid's posterior: a table for means and variances, a low-rank factor for covariances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .iterative import System
 from .prior import interp, least_prior_variance, prior_at_nodes, prior_covariance
 from .resolve import resolved_factor
 from .stencil import band, stencil_at_nodes
-from .tables import Tables, mean_rows, variance_at_nodes, variance_rows
+from .tables import Tables, cell_rows, variance_at_nodes
 
 __all__ = ["DirectSpread", "GridDiagnostics", "GridPosterior", "ResolvedSpread", "Spread"]
 
@@ -118,8 +118,8 @@ class ResolvedSpread:
 class GridPosterior(Posterior):
     """Posterior of a GP whose kernel is interpolated from a grid: ``k(h, h') = wᵀ K_UU w'``.
 
-    Means and variances come from two tables, made at their first use and the same for any
-    number of points asked. Points must lie in the box ``[-1, 1]^d``; they are checked except in
+    Means and variances come from a table of local polynomials, made at its first use and the same
+    for any number of points asked. Points must lie in the box ``[-1, 1]^d``; they are checked except in
     training on a GPU (``h`` with a gradient), where reading the answer back would stall it.
 
     References:
@@ -145,12 +145,8 @@ class GridPosterior(Posterior):
             # v = σ²φᵀC⁻¹φ ≥ σ²φᵀφ / λ_max(C), and λ_max(C) ≤ σ² + tr A.
             least = torch.stack([least_prior_variance(c) for c in self.columns])
             nodes = torch.stack([spread.at_nodes() for spread in self.spreads])
-            return Tables(
-                self.spec,
-                mean_rows(self.mean_grid),
-                variance_rows(nodes),
-                floor=self.shrinkage * least,
-            )
+            rows = cell_rows(self.mean_grid, nodes)
+            return Tables(self.spec, rows, floor=self.shrinkage * least)
 
     def _moments(self, h: Tensor, variance: bool) -> tuple[Tensor, Tensor | None]:
         self._check(h)

@@ -2,7 +2,7 @@
 
 Inside a cell the posterior mean is a tensor cubic, given by its 4^d surrounding grid values, and the
 posterior variance a tensor polynomial of degree 6, given by its values at the cell's 7^d nodes. A
-prediction gathers one row of each table: its cost does not know n, nor the size of the grid.
+prediction fetches one row, which has both: its cost does not know n, nor the size of the grid.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ from .eigenbasis import Component, Eigenbasis
 from .interpolation import NODES, STENCIL, GridSpec, add_rows, basis, chunk_rows, powers
 from .pairs import Pairs
 
-__all__ = ["Tables", "mean_rows", "variance_at_nodes", "variance_rows"]
+__all__ = ["Tables", "cell_rows", "variance_at_nodes"]
 
 _CHUNK = 2**22  # numbers in the largest temporary: 32 MiB
 
 
-def mean_rows(grid: Tensor) -> Tensor:
-    """Grid values ``(outputs, size, …)`` → ``(cells^d, outputs, 4^d)``."""
-    return _rows(grid, STENCIL, 1)
+def cell_rows(mean: Tensor, variance: Tensor) -> Tensor:
+    """Grid values ``(outputs, size, …)`` and node values ``(outputs, nodes, …)``, cell by cell.
+
+    A row ``(outputs, 4^d + 7^d)`` has both: one place in memory to fetch per prediction.
+    """
+    return torch.cat([_windows(mean, STENCIL, 1), _windows(variance, NODES, NODES - 1)], -1)
 
 
-def variance_rows(nodes: Tensor) -> Tensor:
-    """Node values ``(outputs, nodes, …)`` → ``(cells^d, outputs, 7^d)``."""
-    return _rows(nodes, NODES, NODES - 1)
-
-
-def _rows(x: Tensor, window: int, step: int) -> Tensor:
+def _windows(x: Tensor, window: int, step: int) -> Tensor:
+    """What each cell sees of ``(outputs, …)``: ``(cells^d, outputs, window^d)``."""
     d = x.ndim - 1
     for j in range(d):
         x = x.unfold(j + 1, window, step)
@@ -80,17 +79,15 @@ class Tables:
     """Rows of all cells, and a lower bound of the variance."""
 
     spec: GridSpec
-    mean: Tensor
-    """``(cells^d, outputs, 4^d)``."""
-    variance: Tensor
-    """``(cells^d, outputs, 7^d)``."""
+    rows: Tensor
+    """``(cells^d, outputs, 4^d + 7^d)``."""
     floor: Tensor
     """``(outputs,)``, above zero."""
 
     def __call__(self, h: Tensor, variance: bool) -> tuple[Tensor, Tensor | None]:
         """Mean and variance ``(n, outputs)`` at ``h`` ``(n, d)``, differentiable once in ``h``."""
         h = h.to(torch.float64)
-        rows = chunk_rows(self.variance[0].numel(), h.device)
+        rows = chunk_rows(self.rows[0].numel(), h.device)
         if len(h) <= rows:
             return _evaluate(h, self, variance)
         parts = [_evaluate(part, self, variance) for part in h.split(rows)]
@@ -107,15 +104,16 @@ class _Evaluate(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor | None]:
         slopes = bool(ctx.needs_input_grad[0])
         cell, s = tables.spec.locate(h)
-        row = tables.spec.flat(cell)
+        split = STENCIL**tables.spec.dim
+        wanted = tables.rows if variance else tables.rows[..., :split]
+        rows = wanted.index_select(0, tables.spec.flat(cell))
         kinds = 2 if slopes else 1  # of each local polynomial: its value, and its slope
         local = powers(s) @ basis(h.device, slopes)
         cubic, sextic = local.split([STENCIL * kinds, NODES * kinds], -1)
-        mean = _contract(tables.mean.index_select(0, row), cubic.unflatten(-1, (-1, kinds)))
+        mean = _contract(rows[..., :split], cubic.unflatten(-1, (-1, kinds)))
         spread: Tensor | None = None
         if variance:
-            rows = tables.variance.index_select(0, row)
-            spread = _contract(rows, sextic.unflatten(-1, (-1, kinds)))
+            spread = _contract(rows[..., split:], sextic.unflatten(-1, (-1, kinds)))
         if slopes:
             ctx.save_for_backward(mean, spread)
             ctx.spec = tables.spec

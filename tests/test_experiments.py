@@ -1,0 +1,164 @@
+"""The machinery of ``seqgp reproduce``, and one real cell, quick."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from seqgp.data import WindowSet
+from seqgp.experiments import optimization, table1, table2
+from seqgp.experiments.baselines import Persistence, RidgeModel
+from seqgp.experiments.runner import run_cells
+from seqgp.metrics import coverage, nlpd, rmse
+
+KEYS = ("name", "seed")
+
+
+def counted(calls):
+    def work(cell):
+        calls.append(cell)
+        if cell == ("c", 0) and len(calls) == 3:
+            raise KeyboardInterrupt
+        return {"name": cell[0], "seed": cell[1], "value": len(cell[0]) + cell[1]}
+
+    return work
+
+
+def test_an_interrupted_run_goes_on_and_a_changed_recipe_is_run_again(tmp_path):
+    cells = [("a", 0), ("b", 0), ("c", 0), ("d", 0)]
+    path, calls = tmp_path / "out" / "table.csv", []
+    with pytest.raises(KeyboardInterrupt):
+        run_cells(counted(calls), cells, KEYS, path, lambda cell: {"x": 1})
+    assert len(pd.read_csv(path)) == 2
+    table = run_cells(counted(calls), cells, KEYS, path, lambda cell: {"x": 1})
+    assert calls == [("a", 0), ("b", 0), ("c", 0), ("c", 0), ("d", 0)]
+    assert list(table.name) == ["a", "b", "c", "d"]
+    run_cells(counted(calls), cells, KEYS, path, lambda cell: {"x": 1})
+    assert len(calls) == 5
+    run_cells(counted(calls), cells, KEYS, path, lambda cell: {"x": 2 if cell[0] == "b" else 1})
+    assert calls[5:] == [("b", 0)]
+    beside = json.loads(path.with_suffix(".json").read_text())
+    assert beside["b/0"]["settings"] == {"x": 2}
+    assert "torch" in beside["a/0"]["versions"]
+    assert not list(path.parent.glob("*.part"))
+
+
+def test_every_cell_has_a_recipe_and_a_paper_figure():
+    for dataset in table2.DATASETS:
+        for mode in table2.MODES:
+            for model in table2.MODELS:
+                options = table2.settings((dataset, model, mode, 0))
+                assert options["lag"] >= 10
+                if model not in {"persistence", "ridge"}:
+                    assert table2.TABLE_2[dataset, mode][model][0] > 0
+                    assert options["encoder"] in model
+
+
+def test_baselines_by_hand():
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal(200)
+    y = np.convolve(u, [0.5, 0.3])[:200]
+    windows = WindowSet(u, y, lag=4, horizon=1, mode="autoregression")
+    train, held = windows.subset(slice(0, 120)), windows.subset(slice(120, 196))
+    last = Persistence().fit(train, held)
+    np.testing.assert_array_equal(last.predict(held), y[123:199])
+    assert last.std == pytest.approx(np.std(train.y - y[3:123]))
+    now = WindowSet(u, y, lag=4, horizon=0)
+    line = RidgeModel().fit(now.subset(slice(0, 120)), now.subset(slice(120, 190)))
+    mean, std = line.predict(now, return_std=True)
+    np.testing.assert_allclose(mean, now.y, atol=1e-2)
+    assert std.shape == mean.shape
+
+
+def test_metrics_by_hand():
+    assert rmse([0.0, 0.0], [3.0, 4.0]) == pytest.approx(np.sqrt(12.5))
+    assert nlpd([1.0], [0.0], [2.0]) == pytest.approx(0.5 * np.log(2 * np.pi * 4.0) + 0.5 * 0.25)
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal(100_000)
+    for level in (0.5, 0.8, 0.95):
+        assert coverage(draws, 0.0, 1.0, level) == pytest.approx(level, abs=0.005)
+
+
+def test_markdown_has_the_paper_beside_ours():
+    rows = [
+        dict(dataset="drives", model=m, mode="regression", seed=s, rmse=0.2 + 0.1 * s, rmse_z=0.4,
+             nlpd=0.5, cov95=0.9, seconds=3.0)
+        for m in ("ridge", "gp-lstm") for s in (0, 1)
+    ]  # fmt: skip
+    text = table2.markdown(pd.DataFrame(rows))
+    assert "| gp-lstm | 0.250 (0.050) | 0.400 (0.000) | 0.25 (0.02) | 0.50 | 0.90 | 3 |" in text
+    assert "Actuator, " not in text
+
+
+def test_one_quick_cell_as_a_user_runs_it(data_folder, tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "seqgp",
+        "reproduce",
+        "table2",
+        "--quick",
+        "--out",
+        str(tmp_path),
+    ]
+    command += ["--dataset", "drives", "--model", "gp-rnn", "--mode", "simulation"]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=True)
+    table = pd.read_csv(tmp_path / "table2_quick.csv")
+    assert list(table.columns) == [
+        "dataset", "model", "mode", "seed", "rmse", "rmse_z", "nlpd", "cov95", "seconds",
+    ]  # fmt: skip
+    assert 0.1 < table.rmse[0] < 1.2
+    assert "## Drives, simulation" in done.stdout
+    assert "1 cells" in done.stderr
+
+
+def test_table1_shows_which_correlation_is_which(data_folder):
+    drives, actuator = (table1.statistics(name) for name in ("drives", "actuator"))
+    assert actuator["abs_corr"] == pytest.approx(0.7994, abs=1e-3)
+    assert drives["abs_corr"] == pytest.approx(0.0939, abs=1e-3)
+    assert (drives["steps"], actuator["steps"]) == (500, 1024)
+    assert drives["snr"] > 1
+    text = table1.markdown(pd.DataFrame([drives, actuator]))
+    assert "| drives | 500 | 1 | 1 | 0.0939 | 0.7994 |" in text
+
+
+def test_the_optimisation_figure_is_drawn(data_folder, tmp_path):
+    rows = []
+    for cell in optimization.cells(1, quick=False)[:5]:
+        row = dict(zip(optimization.KEYS, cell, strict=True))
+        rows.append(
+            row | dict(rmse_z=0.5, nlml=1.0, rmse_curve="1 0.5", nlml_curve="2 1", seconds=1.0)
+        )
+    for surrogate in ("gradient", "posterior"):
+        for lr in (0.01, 0.03):
+            rows.append(
+                dict(panel="delay", algorithm="delayed", surrogate=surrogate, units=16, refresh=5, lr=lr,
+                     seed=0, rmse_z=np.inf if lr > 0.02 else 0.4)
+            )  # fmt: skip
+    optimization.draw(pd.DataFrame(rows), tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 20_000
+    row = optimization.run_cell(("delay", "delayed", "gradient", 4, 5, 0.01, 0), quick=True)
+    assert len(row["rmse_curve"].split()) == 4
+    assert row["rmse_z"] == pytest.approx(float(row["rmse_curve"].split()[-1]), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tableX"], "nothing to reproduce by the name 'tableX'"),
+        (["table2", "--model", "gp-cnn"], "model 'gp-cnn' is not in the table"),
+    ],
+)
+def test_bad_requests_are_one_sentence(arguments, message, capsys):
+    from seqgp.cli.main import main
+
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", *arguments])
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
