@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from seqgp.data import WindowSet
-from seqgp.experiments import optimization, table1, table2
+from seqgp.experiments import ablation, optimization, table1, table2
 from seqgp.experiments.baselines import Persistence, RidgeModel
 from seqgp.experiments.runner import run_cells
 from seqgp.metrics import coverage, nlpd, rmse
@@ -146,6 +146,19 @@ def test_the_optimisation_figure_is_drawn(data_folder, tmp_path):
     row = optimization.run_cell(("delay", "delayed", "gradient", 4, 5, 0.01, 0), quick=True)
     assert len(row["rmse_curve"].split()) == 4
     assert row["rmse_z"] == pytest.approx(float(row["rmse_curve"].split()[-1]), rel=1e-3)
+
+
+def test_the_ablation_changes_the_mean_and_nothing_else(data_folder):
+    cell = ("drives", "autoregression", "linear", 0)
+    ours, table = (
+        ablation.settings(cell),
+        table2.settings(("drives", "gp-lstm", "autoregression", 0)),
+    )
+    assert {k for k in ours if ours[k] != table[k]} == {"mean"}
+    row = ablation.run_cell(cell, quick=True)
+    assert row["mean"] == "linear"
+    assert 0 < row["val_rmse_z"] < 1
+    assert "| drives | autoregression | linear |" in ablation.markdown(pd.DataFrame([row]))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import typer
 __all__ = ["EXAMPLE", "command"]
 
 EXAMPLE = "Example: seqgp reproduce table2 --jobs 2 --out results"
-_WHAT = ("table1", "table2", "fig-optimization")
+_WHAT = ("table1", "table2", "fig-optimization", "ablation-mean")
 
 
 def command(
@@ -33,6 +33,8 @@ def command(
         _table1(out)
     elif what == "table2":
         _table2(out / f"table2{suffix}.csv", seeds, jobs, quick, dataset, model, mode)
+    elif what == "ablation-mean":
+        _ablation(out / f"ablation_mean{suffix}.csv", seeds, jobs, quick)
     else:
         _optimization(out / f"fig_optimization{suffix}.csv", seeds, jobs, quick)
 
@@ -72,6 +74,16 @@ def _table2(
     ]
     table = _run(table2, cells, path, jobs, quick)
     text = table2.markdown(table)
+    write_text(path.with_suffix(".md"), text)
+    typer.echo(text)
+
+
+def _ablation(path: Path, seeds: int, jobs: int, quick: bool) -> None:
+    from seqgp.experiments import ablation
+    from seqgp.experiments.runner import write_text
+
+    table = _run(ablation, ablation.cells(seeds), path, jobs, quick)
+    text = ablation.markdown(table)
     write_text(path.with_suffix(".md"), text)
     typer.echo(text)
 

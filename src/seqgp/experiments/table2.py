@@ -102,8 +102,8 @@ def settings(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     return found
 
 
-def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
-    """Train and test one model; the row of the table. Deterministic in the cell."""
+def run_cell(cell: tuple[Any, ...], quick: bool = False, **changes: Any) -> dict[str, Any]:
+    """Train and test one model; the row of the table. ``changes`` to the recipe are for ablations."""
     import torch
 
     torch.set_num_threads(1)  # small recurrent nets are fastest so; cells run side by side
@@ -112,10 +112,10 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     train, test, validation = parts(dataset, mode, model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)
-        fitted = _fit(dataset, model, mode, seed, quick, train, validation)
+        fitted = _fit(cell, quick, train, validation, changes)
     targets, mean, std = _predict(fitted, mode, test, seed)
     scale = float(train.y.std())
-    return {
+    row = {
         "dataset": dataset,
         "model": model,
         "mode": mode,
@@ -126,6 +126,10 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
         "cov95": coverage(targets, mean, std),
         "seconds": time.perf_counter() - start,
     }
+    if changes:  # an ablation is decided on validation rows
+        held = fitted.predict(validation)
+        row["val_rmse_z"] = rmse(validation.y, held) / scale
+    return row
 
 
 def parts(dataset: str, mode: str, model: str) -> tuple[WindowSet, WindowSet, WindowSet]:
@@ -144,22 +148,20 @@ def parts(dataset: str, mode: str, model: str) -> tuple[WindowSet, WindowSet, Wi
 
 
 def _fit(
-    dataset: str,
-    model: str,
-    mode: str,
-    seed: int,
+    cell: tuple[Any, ...],
     quick: bool,
     train: WindowSet,
     validation: WindowSet,
+    changes: dict[str, Any],
 ) -> Any:
+    dataset, model, mode, seed = cell
     if model == "persistence":
         return Persistence().fit(train, validation)
     if model == "ridge":
         return RidgeModel().fit(train, validation)
     kind = SequenceGP if model.startswith("gp-") else SequenceNet
-    estimator = kind(
-        **recipe(dataset, model, mode, quick), random_state=seed, device="cpu", progress=False
-    )
+    options = recipe(dataset, model, mode, quick) | changes
+    estimator = kind(**options, random_state=seed, device="cpu", progress=False)
     if mode != "simulation":
         return estimator.fit(train, validation=validation)
     rounds = 0 if quick else _ROUNDS
