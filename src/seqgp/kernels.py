@@ -201,5 +201,7 @@ def set_signal_variance(kernel: Kernel, variance: Tensor) -> None:
     elif isinstance(kernel, SpectralMixtureKernel):
         weights = kernel.mixture_weights
         scale = variance.reshape(-1, 1) if weights.ndim > 1 else variance.mean()
+        # gpytorch multiplies one mixture per dimension, so the weights' sum counts d times.
+        scale = scale ** (1.0 / kernel.ard_num_dims)
         share = weights / weights.sum(-1, keepdim=True)
         kernel.mixture_weights = (share * scale.to(weights)).detach()

@@ -50,7 +50,8 @@ def markdown(table: pd.DataFrame) -> str:
     ]
     for (dataset, mode, mean), rows in table.groupby(["dataset", "mode", "mean"], sort=False):
         lines.append(
-            f"| {dataset} | {mode} | {mean} | {rows.val_rmse_z.mean():.3f} ({rows.val_rmse_z.std(ddof=0):.3f}) "
+            f"| {dataset} | {mode} | {mean} "
+            f"| {rows.val_rmse_z.mean():.3f} ({rows.val_rmse_z.std(ddof=0):.3f}) "
             f"| {rows.rmse_z.mean():.3f} ({rows.rmse_z.std(ddof=0):.3f}) | {rows.nlpd.mean():.2f} "
             f"| {rows.cov95.mean():.2f} |"
         )
