@@ -143,34 +143,41 @@ def main() -> None:
             options.scaling_batch,
             1 if n >= 10**5 else options.epochs,
         )
-    table = pd.DataFrame(rows)
-    scaling = table[table.part == "scaling"]
-    text = ["# Epoch time: GP-LSTM against the same LSTM", ""]
-    text += [
-        f"`python {' '.join(sys.argv)}` on {name}; torch {torch.__version__}, "
-        f"Python {platform.python_version()}."
-    ]
-    text += [
-        f"LSTM {HIDDEN} units, lag {LAG}, {FEATURES} features; grid of 100 × 100; median of "
-        f"{options.epochs} epochs.",
+    label = "gpu" if options.device == "cuda" else "cpu"
+    path = options.out / f"epoch_{label}.csv"
+    table = pd.DataFrame(rows).assign(command=f"python {' '.join(sys.argv)}")
+    if path.exists():  # parts that were not measured now stay as they were
+        before = pd.read_csv(path)
+        table = pd.concat([before[~before.part.isin(table.part)], table])
+    table = table.sort_values(["part", "n"])
+    options.out.mkdir(parents=True, exist_ok=True)
+    table.to_csv(path, index=False, float_format="%.4g")
+    text = markdown(table, name)
+    path.with_suffix(".md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+def markdown(table: pd.DataFrame, name: str) -> str:
+    """The table for people."""
+    lines = [
+        "# Epoch time: GP-LSTM against the same LSTM",
         "",
-    ]
-    text += [
+        f"{name}; torch {torch.__version__}, Python {platform.python_version()}. LSTM {HIDDEN} units, "
+        f"lag {LAG}, {FEATURES} features; grid of 100 × 100; median over epochs.",
+        "",
         "| part | n | batch | LSTM, s | GP-LSTM, s | ratio |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    text += [
+    lines += [
         f"| {r.part} | {r.n:,} | {r.batch} | {r.lstm_s:.2f} | {r.gp_lstm_s:.2f} | {r.ratio:.2f} |"
         for r in table.itertuples()
     ]
+    scaling = table[table.part == "scaling"]
     if len(scaling) > 1:
         exponent = float(np.polyfit(np.log(scaling.n), np.log(scaling.gp_lstm_s), 1)[0])
-        text += ["", f"Epoch time of the GP-LSTM grows as n^{exponent:.2f}."]
-        print(text[-1])
-    options.out.mkdir(parents=True, exist_ok=True)
-    label = "gpu" if options.device == "cuda" else "cpu"
-    table.to_csv(options.out / f"epoch_{label}.csv", index=False)
-    (options.out / f"epoch_{label}.md").write_text("\n".join(text) + "\n", encoding="utf-8")
+        lines += ["", f"Epoch time of the GP-LSTM grows as n^{exponent:.2f}."]
+    lines += ["", *(f"`{command}`" for command in table.command.unique())]
+    return "\n".join(lines).replace("nan", "") + "\n"
 
 
 if __name__ == "__main__":
