@@ -12,6 +12,7 @@ from seqgp.encoders import (
     Narx,
     PeepholeLSTM,
     Recurrent,
+    Skip,
     build_encoder,
     common,
     recurrent,
@@ -513,3 +514,22 @@ def test_width_of_refuses(encoder, error, message):
 def test_width_of_refuses_a_sample_that_is_no_window():
     with pytest.raises(ValueError, match=r"sample has shape \(6, 3\); expected \(n, T, p\)"):
         width_of(MeanPool(), torch.zeros(6, 3))
+
+
+def test_head_points_where_it_is_told():
+    head = Head(3, 2)
+    head.point(torch.tensor([[3.0, 0.0, 4.0]]))
+    torch.testing.assert_close(head.linear.weight[0].detach(), torch.tensor([0.6, 0.0, 0.8]))
+    assert float(head.linear.weight[1].norm()) == pytest.approx(1.0, rel=1e-5)
+
+
+def test_skip_drops_window_values_in_training_only():
+    skip = Skip(build_encoder("gru", 2, 5, hidden=4), dropout=0.5)
+    x = torch.ones(200, 5, 2)
+    skip.eval()
+    assert torch.equal(skip(x)[:, 4:], x.flatten(1))
+    skip.train()
+    dropped = float((skip(x)[:, 4:] == 0).float().mean())
+    assert dropped == pytest.approx(0.5, abs=0.1)
+    with pytest.raises(ValueError, match="dropout"):
+        Skip(nn.Identity(), dropout=1.0)

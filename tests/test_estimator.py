@@ -306,3 +306,35 @@ def test_zero_epochs_is_a_gp_on_random_features():
         model = seqgp.SequenceGP(**dict(QUICK, epochs=0)).fit(X, y)
     assert len(model.history_) == 0
     assert np.isfinite(model.predict(X)).all()
+
+
+def test_restarts_keep_the_best_start():
+    X, y = waves(160)
+    options = dict(QUICK, epochs=6, lr=0.01)
+    many = SequenceGP(restarts=3, **options).fit(X, y)
+    one = SequenceGP(restarts=1, **options).fit(X, y)
+    assert many.history_.val_nlpd.min() <= one.history_.val_nlpd.min()
+    with pytest.raises(ValueError, match="restarts=0 must be an integer of at least 1"):
+        SequenceGP(restarts=0, **options).fit(X, y)
+
+
+def test_the_skip_lets_the_head_see_the_window():
+    """A target that is the size of a plain filter: easy with the window at hand."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 20, 1))
+    y = np.abs(X[:, :, 0] @ np.cos(np.arange(20) / 3.0))
+    options = dict(encoder="rnn", hidden=4, epochs=60, lr=0.02, batch_size=32, mean="zero")
+    options |= dict(random_state=0, progress=False, restarts=2)
+    seen = SequenceGP(skip=True, **options).fit(X[:220], y[:220])
+    assert seen.network_[0](torch.zeros(3, 20, 1)).shape == (3, 4 + 20)
+    plain = SequenceGP(skip=False, **options).fit(X[:220], y[:220])
+    assert seen.score(X[220:], y[220:]) > plain.score(X[220:], y[220:]) + 0.2
+
+
+def test_weight_decay_shrinks_the_weights():
+    X, y = waves(120)
+    norms = []
+    for decay in (0.0, 2.0):
+        model = SequenceGP(weight_decay=decay, **dict(QUICK, epochs=20, lr=0.02)).fit(X, y)
+        norms.append(float(model.network_[1].linear.weight.detach().norm()))
+    assert norms[1] < norms[0]
