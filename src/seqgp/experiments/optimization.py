@@ -24,7 +24,7 @@ __all__ = ["KEYS", "cells", "draw", "run_cell", "settings"]
 
 KEYS = ("panel", "algorithm", "surrogate", "units", "refresh", "lr", "seed")
 UNITS = (2, 4, 8, 16, 32)
-DELAYS = (1, 5, 14, 35, 70)  # mini-batches; an epoch has 14
+DELAYS = (5, 14, 35, 70)  # mini-batches; an epoch has 14
 RATES = (1e-3, 3e-3, 1e-2, 3e-2)
 _EPOCHS = {"convergence": 80, "units": 50, "delay": 40}
 _COMMON: dict[str, Any] = {"encoder": "lstm", "mean": "zero", "batch_size": 32}
