@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gpytorch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from seqgp.inference import Posterior, build_inference
 from seqgp.kernels import build_kernel, log_greater_than, set_signal_variance
 
-__all__ = ["BOX", "GP", "NOISE_FLOOR"]
+__all__ = ["BOX", "GP", "NOISE_FLOOR", "Statistics"]
 
 BOX = 1.0
 """Latent points live in ``[-BOX, BOX]^d``."""
@@ -67,12 +68,17 @@ class GP(nn.Module):
             )
         self.latent_dim = latent_dim
         self.outputs = outputs
-        self.inference = build_inference(inference, grid_size)
+        self._inference = inference, grid_size
+        self.restart()
         self._product = inference != "exact"
         self.kernel = kernel
         self._noise_constraint = log_greater_than(NOISE_FLOOR).double()
         self.raw_noise = nn.Parameter(torch.zeros(outputs, dtype=torch.float64))
         self.noise = noise
+
+    def restart(self) -> None:
+        """Forget where iterative solves ended: the next begins as the first did."""
+        self.inference = build_inference(*self._inference)
 
     def __setattr__(self, name: str, value: Any) -> None:
         # nn.Module registers modules before it looks at properties, so the kernel is checked here.
@@ -110,12 +116,12 @@ class GP(nn.Module):
         set_signal_variance(self.kernel, variance)
         self.noise = variance
 
-    def statistics(self, H: Tensor | ArrayLike, y: Tensor | ArrayLike) -> Any:
+    def statistics(self, H: Tensor | ArrayLike, y: Tensor | ArrayLike) -> Statistics:
         """What conditioning needs of the rows, free of θ: make once, condition on often."""
         rows_h, rows_y, squeeze = self._checked(H, y)
-        return _Statistics(self.inference.statistics(rows_h, rows_y), squeeze)
+        return Statistics(self.inference.statistics(rows_h, rows_y), squeeze)
 
-    def posterior(self, statistics: Any) -> Posterior:
+    def posterior(self, statistics: Statistics) -> Posterior:
         """The posterior given :meth:`statistics`, under the present θ and σ²."""
         noise = self._noise_constraint.transform(self.raw_noise)
         return self.inference.posterior(self.kernel, noise, statistics.value, statistics.squeeze)
@@ -159,12 +165,17 @@ class GP(nn.Module):
         return points, rows, squeeze
 
 
-class _Statistics:
-    """An inference's statistics with the shape the targets came in."""
+@dataclass(frozen=True)
+class Statistics:
+    """An inference's statistics with the shape the targets came in; those of more rows add."""
 
-    def __init__(self, value: Any, squeeze: bool) -> None:
-        self.value = value
-        self.squeeze = squeeze
+    value: Any
+    """:class:`seqgp.inference.Rows` or :class:`seqgp.inference.GridStatistics`."""
+    squeeze: bool
+    """Whether the targets were ``(n,)``."""
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return replace(self, value=self.value + other.value)
 
 
 def _as_tensor(value: Tensor | ArrayLike, name: str) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -65,11 +66,13 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         X: ArrayLike | WindowSet,
         y: ArrayLike | None = None,
         validation: tuple[ArrayLike, ArrayLike] | WindowSet | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> Self:
         """Train on windows ``X`` and targets ``y`` (a WindowSet brings its own targets).
 
         ``validation`` gives the rows to choose the best epoch on, ``(X, y)`` or a WindowSet, in
         place of the last ``validation_fraction`` of the rows; these never join the posterior.
+        ``stop`` is asked now and then whether to end training early, with the best state so far.
         """
         check_options(self.get_params(deep=False))
         device = resolve_device(self.device)
@@ -98,7 +101,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         cuda = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
             torch.manual_seed(seed)
-            self._fit(every, z, held, chosen_on, device)
+            self._fit(every, z, held, chosen_on, device, stop)
         return self
 
     def _fit(
@@ -108,6 +111,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         held: int,
         chosen_on: tuple[Array | WindowSet, Array] | None,
         device: torch.device,
+        stop: Callable[[], bool] | None,
     ) -> None:
         n = self.n_rows_ = len(z)
         rows = torch.arange(n - held, device=device)
@@ -138,6 +142,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         kept: tuple[nn.Module, Layer, Trained] | None = None
         with progress_bar(self.restarts * self.epochs, self.progress) as on_epoch:
             for start in range(self.restarts):
+                if kept is not None and stop is not None and stop():
+                    break
                 torch.manual_seed((seed + start) % 2**63)
                 generator = torch.Generator().manual_seed((seed + start) % 2**63)
                 encoder, width = self._encoder(part.windows[slice(0, 2)], device)
@@ -150,6 +156,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                     validation=validation,
                     generator=generator,
                     on_epoch=on_epoch,
+                    stop=stop,
                 )
                 if kept is None or trained.best_score < kept[2].best_score:
                     kept = network, layer, trained
@@ -158,10 +165,15 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         self.history_ = pd.DataFrame([asdict(record) for record in trained.history])
         self.best_epoch_ = trained.best_epoch
         H = encode(self.network_, every)
-        with torch.no_grad():
-            self.posterior_: Posterior = self.layer_.posterior(self.layer_.statistics(H, whole.y))
-        self.nlml_ = float(self.posterior_.nlml)
+        self.statistics_ = self.layer_.statistics(H, whole.y)
+        self._condition()
         self._inspect(H, trained)
+
+    def _condition(self) -> None:
+        """The posterior from the statistics at hand."""
+        with torch.no_grad():
+            self.posterior_: Posterior = self.layer_.posterior(self.statistics_)
+        self.nlml_ = float(self.posterior_.nlml)
 
     @abstractmethod
     def _build(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
+from typing import Self
 
 import gpytorch
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from seqgp.data import WindowSet
 from seqgp.encoders import Head
-from seqgp.estimator.base import SequenceRegressor
+from seqgp.estimator.base import SequenceRegressor, windows_on
 from seqgp.gp import GP, NOISE_FLOOR
 from seqgp.inference import EXACT_ROWS
 from seqgp.kernels import lengthscale
@@ -76,6 +80,7 @@ class SequenceGP(SequenceRegressor):
             standardised targets), noise, learning rate.
         nlml_: NLML of the standardised targets, less the mean function, total in nats.
         best_epoch_: the epoch whose state was kept.
+        statistics_: what the posterior was conditioned on, in the latent space.
         gp_: the trained :class:`seqgp.GP`; ``posterior_``, what it predicts from.
         network_: encoder and head, windows to latent points.
 
@@ -198,6 +203,33 @@ class SequenceGP(SequenceRegressor):
         ).to(device)
         gp.initialise(part.y)
         return nn.Sequential(encoder, head), gp
+
+    def update(self, X: ArrayLike | WindowSet, y: ArrayLike | None = None) -> Self:
+        """Condition on more rows, at the network, parameters, scales and mean function of ``fit``.
+
+        The posterior is that of all rows from scratch; with grid inference the old ones are not
+        needed for it.
+        """
+        check_is_fitted(self, "posterior_")
+        windows, targets = self._rows(X, y, reset=False)
+        outputs = self.y_scaler_.shift.shape
+        if targets.shape[1:] != outputs:
+            raise ValueError(
+                f"y has shape {targets.shape}, expected (n, {', '.join(map(str, outputs))}) as in fit"
+            )
+        device = self.posterior_.noise.device
+        z = torch.as_tensor(self.y_scaler_.transform(targets), device=device)
+        part = self._part(windows_on(device, windows, self.x_scaler_), z.reshape(len(z), -1))
+        H = encode(self.network_, part.windows)
+        self.statistics_ = self.statistics_ + self.layer_.statistics(H, part.y)
+        self.n_rows_ += len(z)
+        self._condition()
+        return self
+
+    def _condition(self) -> None:
+        # Where an iterative solve begins depends on what came before; this one depends on nothing.
+        self.gp_.restart()
+        super()._condition()
 
     @property
     def gp_(self) -> GP:

@@ -1,8 +1,8 @@
 """From latent points and targets to a posterior."""
 
 from seqgp.inference.choose import EXACT_ROWS, INFERENCES, Auto, build_inference
-from seqgp.inference.exact import Exact, ExactPosterior
-from seqgp.inference.grid import Grid, GridPosterior
+from seqgp.inference.exact import Exact, ExactPosterior, Rows
+from seqgp.inference.grid import Grid, GridPosterior, GridStatistics
 from seqgp.inference.posterior import Diagnostics, Inference, Posterior
 from seqgp.inference.readout import Readout
 
@@ -15,8 +15,10 @@ __all__ = [
     "ExactPosterior",
     "Grid",
     "GridPosterior",
+    "GridStatistics",
     "Inference",
     "Posterior",
     "Readout",
+    "Rows",
     "build_inference",
 ]

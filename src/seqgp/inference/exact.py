@@ -25,6 +25,11 @@ class Rows:
     H: Tensor
     y: Tensor
 
+    def __add__(self, other: Rows) -> Rows:
+        if not isinstance(other, Rows):
+            return NotImplemented
+        return Rows(torch.cat([self.H, other.H]), torch.cat([self.y, other.y]))
+
 
 @dataclass(frozen=True)
 class ExactPosterior(Posterior):

@@ -123,12 +123,14 @@ def train(
     validation: Part | None = None,
     generator: torch.Generator | None = None,
     on_epoch: Callable[[EpochRecord], None] | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Trained:
     """Train ``network`` ``(n, T, p) → (n, d)`` and the layer ``gp`` in place.
 
     Both are left in their best state: lowest validation NLPD (or RMSE, by ``select``), or lowest
     training NLML where there is no validation part. The loop knows the layer only by
-    ``statistics`` and ``posterior``.
+    ``statistics`` and ``posterior``. ``stop`` is asked before every mini-batch but those of the
+    first epoch, which is finished so that there is a state to keep.
 
     References:
         Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
@@ -142,7 +144,8 @@ def train(
     for epoch in range(1, settings.epochs + 1):
         try:
             network.train()
-            run.one_epoch(generator)
+            if not run.one_epoch(generator, stop if epoch > 1 else None):
+                break
             network.eval()
             posterior = run.posterior_for_evaluation()
         except (_Diverged, NotPositiveDefiniteError) as error:
@@ -214,11 +217,13 @@ class _Run:
             self.theta_optimiser.step()
         return posterior
 
-    def one_epoch(self, generator: torch.Generator | None) -> None:
-        """All mini-batches once, in random order."""
+    def one_epoch(self, generator: torch.Generator | None, stop: Callable[[], bool] | None) -> bool:
+        """All mini-batches once, in random order; False if it was stopped on the way."""
         order = torch.randperm(len(self.part.y), generator=generator).to(self.part.y.device)
         total = torch.zeros((), dtype=torch.float64, device=self.part.y.device)
         for index in order.split(self.batch):
+            if stop is not None and stop():
+                return False
             if self.since_refresh >= self.delay:
                 self.refresh()
             h = self.network(self.part.windows[index])
@@ -237,6 +242,7 @@ class _Run:
         # Asked once an epoch, because asking makes the CPU wait for the GPU.
         if not bool(torch.isfinite(total)):
             raise _Diverged("the loss is not finite")
+        return True
 
     def _encode(self) -> Tensor:
         H = encode(self.network, self.part.windows)
