@@ -53,9 +53,9 @@ class Reduced:
         """``A = PᵀSP``, ``(rank, rank)``."""
         rows = []
         for q, own in enumerate(self.basis.components):
-            place = own.others(0)[1]
+            place = own.others(0)[1].to(own.vectors[0].device)
             full = torch.einsum("ia,itb->atb", own.vectors[0], self.partial(q, 0))
-            rows.append(full[own.index[:, 0], place])
+            rows.append(full[own.where[0], place])
         A = torch.cat(rows)
         return 0.5 * (A + A.T)
 
@@ -72,7 +72,7 @@ class Reduced:
             for other in self.basis.components:
                 pairs = Pairs(own, other, j)
                 sums = pairs.sums(self.statistics.nodes)
-                column = other.at_nodes[j][:, other.index[:, j]]
+                column = other.at_nodes[j][:, other.where[j]]
                 step = max(1, _CHUNK // column.numel())
                 parts = []
                 for slots in pairs.slots.split(step):
@@ -87,7 +87,8 @@ class Reduced:
         own = self.basis.components[q]
         factors = [None if axis == j else v.T for axis, v in enumerate(own.vectors)]
         full = apply_each(factors, x).movedim(j + 1, 1)
-        where: tuple[Any, ...] = (slice(None), slice(None), *own.others(j)[0].unbind(1))
+        tuples = own.others(j)[0].to(x.device)
+        where: tuple[Any, ...] = (slice(None), slice(None), *tuples.unbind(1))
         return full[where].reshape(*full.shape[:2], -1)
 
 

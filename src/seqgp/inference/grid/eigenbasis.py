@@ -28,15 +28,24 @@ class Component:
     at_nodes: tuple[Tensor, ...]
     """The same, interpolated at the nodes: ``(nodes, r_j)``."""
     index: Tensor
-    """Which product of eigenvectors each kept column is, ``(rank, d)``."""
+    """Which product of eigenvectors each kept column is, ``(rank, d)``. On the CPU, whatever the
+    device of the vectors: what to gather is settled there, before anything is launched on a GPU."""
 
     @property
     def rank(self) -> int:
         """Kept columns."""
         return len(self.index)
 
+    @cached_property
+    def where(self) -> tuple[Tensor, ...]:
+        """``index`` as one tensor ``(rank,)`` per dimension, on the vectors' device."""
+        return self.index.T.contiguous().to(self.vectors[0].device).unbind(0)
+
     def others(self, j: int) -> tuple[Tensor, Tensor]:
-        """Distinct index tuples of all dimensions but j, ``(tuples, d - 1)``, and each column's own."""
+        """Distinct index tuples of all dimensions but j, ``(tuples, d - 1)``, and each column's own.
+
+        On the CPU, as ``index`` is.
+        """
         return self._others[j]
 
     @cached_property
@@ -53,13 +62,13 @@ class Component:
     def project(self, x: Tensor) -> Tensor:
         """``Pᵀx``: ``(…, size, …, size)`` → ``(…, rank)``."""
         full = apply_each([v.T for v in self.vectors], x)
-        where: tuple[Any, ...] = (..., *self.index.unbind(1))
+        where: tuple[Any, ...] = (..., *self.where)
         return full[where]
 
     def expand(self, z: Tensor) -> Tensor:
         """``Pz``: ``(k, rank)`` → ``(k, size, …, size)``."""
         full = z.new_zeros(len(z), *(v.shape[1] for v in self.vectors))
-        where: tuple[Any, ...] = (slice(None), *self.index.unbind(1))
+        where: tuple[Any, ...] = (slice(None), *self.where)
         full[where] = z
         return apply_each(list(self.vectors), full)
 
@@ -98,16 +107,28 @@ class Spectrum:
     """All eigenpairs of the factors of one kernel: columns ``(components, d, size)``."""
 
     def __init__(self, columns: Tensor) -> None:
-        if not bool(torch.isfinite(columns).all()):
+        near = columns.cpu()
+        if not bool(torch.isfinite(near).all()):
             raise NotPositiveDefiniteError(
                 "the kernel has values on the grid that are not finite. A kernel parameter has "
                 "diverged: lower the learning rate of θ, or set gp.kernel's parameters to finite "
                 "values."
             )
         self.columns = columns
-        self.values, self.vectors = eigenpairs(columns)
+        # Matrices too small to fill a GPU, whose solver takes several times longer.
+        self._values, self._vectors = eigenpairs(near)
         self.size = columns.shape[-1]
         self.points = self.size ** columns.shape[1]
+
+    @cached_property
+    def values(self) -> Tensor:
+        """Eigenvalues of each factor, largest first, ``(components, d, size)``."""
+        return self._values.to(self.columns.device)
+
+    @cached_property
+    def vectors(self) -> Tensor:
+        """Eigenvectors of each factor, ``(components, d, size, size)``."""
+        return self._vectors.to(self.columns.device)
 
     def rank(self, tolerance: float) -> tuple[int, Tensor]:
         """Eigenvalues to keep so that at most ``tolerance`` of prior variance (per point) is lost.
@@ -131,17 +152,19 @@ class Spectrum:
             mask[0] = True  # a component of hardly any weight keeps its place
             index = mask.reshape(products[q].shape).nonzero()
             reach = (index.amax(0) + 1).tolist()
-            vectors = tuple(
-                self.vectors[q, j, :, :r] * self.values[q, j, :r].sqrt()
+            device = self.columns.device
+            vectors = [
+                self._vectors[q, j, :, :r] * self._values[q, j, :r].sqrt()
                 for j, r in enumerate(reach)
-            )
-            parts.append(Component(vectors, tuple(at_nodes(v) for v in vectors), index))
+            ]
+            nodes = tuple(at_nodes(v).to(device) for v in vectors)
+            parts.append(Component(tuple(v.to(device) for v in vectors), nodes, index))
         return Eigenbasis(tuple(parts))
 
     def _products(self) -> list[Tensor]:
         """Eigenvalues of each component as a tensor over dimensions, without hopeless ones."""
         out = []
-        for values in self.values:
+        for values in self._values:
             product = values.new_ones(())
             for v in values:
                 kept = max(1, int((v > _ROUNDING * v[0]).sum()))

@@ -126,8 +126,15 @@ def _constant(value: np.ndarray, device: torch.device) -> Tensor:
 
 def powers(s: Tensor) -> Tensor:
     """``s^0 … s^6``, a new last axis of 7."""
+    if s.is_cuda:  # vander is a scan there, many times slower than seven powers
+        return s.unsqueeze(-1).pow(_exponents(s.device))
     table: Tensor = torch.linalg.vander(s, N=NODES)
     return table
+
+
+@lru_cache(maxsize=16)
+def _exponents(device: torch.device) -> Tensor:
+    return _constant(np.arange(NODES, dtype=float), device)
 
 
 def weights(s: Tensor) -> Tensor:

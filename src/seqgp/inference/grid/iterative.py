@@ -50,7 +50,7 @@ class System:
             for j in range(component.index.shape[1]):
                 place = place * spectrum.size + component.index[:, j]
             places.append(place)
-        self._block = torch.cat(places)
+        self._block = torch.cat(places).to(roots.device)
         C = leading.gram.clone()
         C.diagonal().add_(noise)
         self.cholesky, self.jitter = cholesky(C)

@@ -29,12 +29,14 @@ class Pairs:
             if axis == j:
                 continue
             a, b = left.at_nodes[axis], right.at_nodes[axis]
-            lookup, first, second = _enumerate(a, b, symmetric=left is right)
+            lookup, both = _enumerate(a.shape[1], b.shape[1], symmetric=left is right)
+            first, second = both.to(a.device)
             self._tables.append(a[:, first] * b[:, second])
             self._lookups.append(lookup)
         self.count = math.prod(table.shape[1] for table in self._tables)
         """How many pairs there are."""
-        self.slots = self._places(left.others(j)[0], _without(right.index, j))
+        places = self._places(left.others(j)[0], _without(right.index, j))
+        self.slots = places.to(left.vectors[0].device)
         """Where in :meth:`sums` the pair (tuple of left, column of right) is: ``(tuples, rank)``."""
 
     def sums(self, nodes: Tensor) -> Tensor:
@@ -64,15 +66,14 @@ def _without(index: Tensor, j: int) -> Tensor:
     return torch.cat([index[:, :j], index[:, j + 1 :]], 1)
 
 
-def _enumerate(a: Tensor, b: Tensor, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Number the products of columns of a and b: lookup ``(r_a, r_b)``, and both members of each."""
-    ra, rb = a.shape[1], b.shape[1]
+def _enumerate(ra: int, rb: int, symmetric: bool) -> tuple[Tensor, Tensor]:
+    """Number the products of ra functions and rb: lookup ``(ra, rb)``, and both members ``(2, pairs)``."""
     if not symmetric:
-        lookup = torch.arange(ra * rb, device=a.device).reshape(ra, rb)
-        return lookup, lookup.flatten() // rb, lookup.flatten() % rb
-    first, second = torch.triu_indices(ra, ra, device=a.device)
-    lookup = torch.empty(ra, ra, dtype=torch.long, device=a.device)
-    number = torch.arange(len(first), device=a.device)
-    lookup[first, second] = number
-    lookup[second, first] = number
-    return lookup, first, second
+        lookup = torch.arange(ra * rb).reshape(ra, rb)
+        return lookup, torch.stack([lookup.flatten() // rb, lookup.flatten() % rb])
+    both = torch.triu_indices(ra, ra)
+    lookup = torch.empty(ra, ra, dtype=torch.long)
+    number = torch.arange(both.shape[1])
+    lookup[both[0], both[1]] = number
+    lookup[both[1], both[0]] = number
+    return lookup, both

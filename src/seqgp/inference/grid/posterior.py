@@ -78,7 +78,7 @@ class DirectSpread:
         for component in self.basis.components:
             phi = torch.ones_like(rows[0][:, :1])
             for j, row in enumerate(rows):
-                phi = phi * (row @ component.vectors[j])[:, component.index[:, j]]
+                phi = phi * (row @ component.vectors[j])[:, component.where[j]]
             parts.append(phi)
         phi = torch.cat(parts, 1).T
         half: Tensor = torch.linalg.solve_triangular(self.cholesky, phi, upper=False)

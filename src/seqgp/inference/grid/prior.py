@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -18,13 +20,15 @@ __all__ = [
 ]
 
 
+@lru_cache(maxsize=16)
 def _by_lag(device: torch.device) -> Tensor:
     """Weights of a Toeplitz column's first four entries in ``wᵀTw`` at six nodes, ``(6, 4)``."""
     w = node_weights(device)
-    out = w.new_zeros(NODES - 1, STENCIL)
-    for p in range(STENCIL):
-        for q in range(STENCIL):
-            out[:, abs(p - q)] += w[:, p] * w[:, q]
+    with torch.inference_mode(False):  # kept, and used where gradients are on
+        out = torch.zeros(NODES - 1, STENCIL, dtype=w.dtype, device=device)
+        for p in range(STENCIL):
+            for q in range(STENCIL):
+                out[:, abs(p - q)] += w[:, p] * w[:, q]
     return out
 
 

@@ -136,7 +136,10 @@ def _fold(local: Tensor, step: int) -> Tensor:
         cells, slots = local.shape[:2]
         shape = local.shape[2:]
         out = local.new_zeros(step * (cells - 1) + slots, *shape)
-        for k in range(slots):
-            out[k : k + step * (cells - 1) + 1 : step] += local[:, k]
+        whole = slots - slots % step
+        for k in range(0, whole, step):  # slots that fill the room between two cells
+            out[k : k + step * cells] += local[:, k : k + step].flatten(0, 1)
+        for k in range(whole, slots):
+            out[k::step][:cells] += local[:, k]
         local = out.movedim(0, j)
     return local.contiguous()

@@ -58,14 +58,16 @@ def variance_at_nodes(basis: Eigenbasis, cholesky: Tensor, noise: Tensor) -> Ten
 def _quadratic(own: Component, other: Component, block: Tensor) -> Tensor:
     """``Σ_ab φ_a block_ab φ_b`` at all nodes: dimension 0 by hand, the others as pairs."""
     pairs = Pairs(own, other, 0)
-    place = own.others(0)[1]
-    ends, end = other.others(0)
-    member = torch.nn.functional.one_hot(end, len(ends)).to(block)  # column → its tuple
-    column = other.at_nodes[0][:, other.index[:, 0]]
-    slots = torch.empty(len(pairs.slots), len(ends), dtype=torch.long, device=block.device)
+    place = own.others(0)[1].to(block.device)
+    tuples, each = other.others(0)
+    end = each.to(block.device)
+    member = block.new_zeros(len(end), len(tuples))  # column → its tuple
+    member.scatter_(1, end.unsqueeze(1), 1.0)
+    column = other.at_nodes[0][:, other.where[0]]
+    slots = torch.empty(len(pairs.slots), len(tuples), dtype=torch.long, device=block.device)
     slots[:, end] = pairs.slots  # columns of one tuple share a slot
     padded = block.new_zeros(len(slots), own.vectors[0].shape[1], block.shape[1])
-    padded[place, own.index[:, 0]] = block
+    padded[place, own.where[0]] = block
     sums = block.new_zeros(pairs.count, len(column))
     step = max(1, _CHUNK // column.numel())
     for rows, slot in zip(padded.split(step), slots.split(step), strict=True):
@@ -126,9 +128,9 @@ class _Evaluate(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, g_mean: Tensor, g_variance: Tensor | None) -> tuple[Any, ...]:
         mean, spread = ctx.saved_tensors  # (n, outputs, 2^d): products of values and slopes
-        grad = torch.bmm(g_mean.unsqueeze(1), mean)
+        grad = _product(g_mean.unsqueeze(1), mean)
         if spread is not None and g_variance is not None:
-            grad = grad + torch.bmm(g_variance.unsqueeze(1), spread)
+            grad = grad + _product(g_variance.unsqueeze(1), spread)
         # Wanted are the products with one slope: factor j counts 2^j in their order. ds/dh = cells.
         single = _single(ctx.spec.dim, grad.device)
         return grad.squeeze(1).index_select(1, single) * float(ctx.spec.cells), None, None
@@ -147,9 +149,16 @@ def _contract(rows: Tensor, factors: Tensor) -> Tensor:
     """Rows ``(n, outputs, k^d)`` with factors ``(n, d, k, f)`` in each dimension: ``(n, outputs, f^d)``."""
     n, outputs, _ = rows.shape
     d, k, f = factors.shape[1:]
-    x = torch.bmm(rows.reshape(n, outputs * k ** (d - 1), k), factors[:, d - 1])
+    x = _product(rows.reshape(n, outputs * k ** (d - 1), k), factors[:, d - 1])
     for j in range(d - 2, -1, -1):
         left, done = outputs * k**j, f ** (d - 1 - j)
         x = x.reshape(n, left, k, done).transpose(2, 3).reshape(n, left * done, k)
-        x = torch.bmm(x, factors[:, j])
+        x = _product(x, factors[:, j])
     return x.reshape(n, outputs, f**d)
+
+
+def _product(x: Tensor, factor: Tensor) -> Tensor:
+    """``(n, left, k) @ (n, k, f)`` for small k and f, which a GPU's matrix units are too large for."""
+    if x.is_cuda:
+        return (x.unsqueeze(-1) * factor.unsqueeze(1)).sum(-2)
+    return torch.bmm(x, factor)

@@ -36,10 +36,9 @@ def eigenpairs(column: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues ``(…, g)``, largest first and not negative, and vectors ``(…, g, g)``.
 
     A symmetric Toeplitz matrix is its own mirror image, so its eigenvectors are even or odd, and
-    two problems of half the size give them all, in a quarter of the time. On the CPU for any
-    device: the matrices are too small to fill a GPU, whose solver takes several times longer.
+    two problems of half the size give them all, in a quarter of the time.
     """
-    T = toeplitz(column.cpu())
+    T = toeplitz(column)
     g = T.shape[-1]
     half = g // 2
     near, far = T[..., :half, :half], T[..., :half, g - half :].flip(-1)
@@ -61,8 +60,7 @@ def eigenpairs(column: Tensor) -> tuple[Tensor, Tensor]:
     centre = torch.cat([even_vectors[..., half:, :], middle_row], -1)
     value, order = torch.cat([even_values, odd_values], -1).sort(descending=True)
     vector = torch.cat([top, centre, bottom], -2).gather(-1, order.unsqueeze(-2).expand(*T.shape))
-    value = value.clamp_min(0.0)  # rounding leaves ±1e-16 of the largest
-    return value.to(column.device), vector.to(column.device)
+    return value.clamp_min(0.0), vector  # rounding leaves ±1e-16 of the largest
 
 
 def apply_each(matrices: Sequence[Tensor | None], x: Tensor) -> Tensor:
