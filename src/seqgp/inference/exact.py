@@ -82,8 +82,8 @@ class Exact:
     """Dense inference: O(n³) time and O(n²) memory for each conditioning."""
 
     def statistics(self, H: Tensor, y: Tensor) -> Rows:
-        """Keep the rows as they are."""
-        return Rows(H, y)
+        """Keep the rows as they are, in one layout: sums round by it, and a saved model keeps it."""
+        return Rows(H.contiguous(), y.contiguous())
 
     def posterior(
         self, kernel: Kernel, noise: Tensor, statistics: Rows, squeeze: bool

@@ -20,6 +20,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -99,6 +100,8 @@ class Fit:
     nlml: Tensor
     cholesky: Tensor
     """Lower factor of ``C = σ²I + A``, ``(rank, rank)``."""
+    inverse: Tensor
+    """``C⁻¹``."""
     jitter: float
     """Added to its diagonal against rounding; almost always 0."""
     mean: Tensor
@@ -118,14 +121,13 @@ def solve(reduced: Reduced, output: int, noise: Tensor) -> Fit:
     mean = torch.cholesky_solve(c.unsqueeze(1), L).squeeze(1)
     misfit = (statistics.yy[output] - c @ mean) / noise
     logdet = 2.0 * L.diagonal().log().sum() + (n - rank) * noise.log()
-    inverse = torch.linalg.solve_triangular(
-        L, torch.eye(rank, dtype=L.dtype, device=L.device), upper=False
-    )
-    trace = (n - rank) / noise + inverse.square().sum()  # of K⁻¹
+    inverse = torch.cholesky_inverse(L)
+    trace = (n - rank) / noise + inverse.diagonal().sum()  # of K⁻¹
     alpha2 = (misfit - mean @ mean) / noise  # ‖K⁻¹y‖²
     return Fit(
         nlml=0.5 * (misfit + logdet + n * math.log(2.0 * math.pi)),
         cholesky=L,
+        inverse=inverse,
         jitter=jitter,
         mean=mean,
         noise_slope=0.5 * (trace - alpha2),
@@ -136,19 +138,26 @@ def column_slopes(
     reduced: Reduced, columns: Tensor, output: int, noise: Tensor, fit: Fit
 ) -> Tensor:
     """∂NLML/∂(first columns of all factors) of one output, ``(components, d, size)``."""
-    slopes = 0.5 * trace_slopes(reduced, columns, noise, fit.cholesky)
-    for q in range(slopes.shape[0]):
-        for j in range(slopes.shape[1]):
-            b = reduced.statistics.b[output : output + 1]
-            beta = reduced.facing(q, j, b)[0] - reduced.partial(q, j) @ fit.mean
-            slopes[q, j] -= 0.5 * diagonal_sums(beta @ beta.T) / noise**2
-    return slopes
+
+    def residual(q: int, j: int) -> Tensor:  # σ²β seen by dimension j, times 1/σ: as Z is
+        b = reduced.statistics.b[output : output + 1]
+        beta = reduced.facing(q, j, b)[0] - reduced.partial(q, j) @ fit.mean
+        return beta / noise.sqrt()
+
+    return 0.5 * trace_slopes(reduced, columns, noise, fit.cholesky, residual)
 
 
-def trace_slopes(reduced: Reduced, columns: Tensor, noise: Tensor, factor: Tensor) -> Tensor:
+def trace_slopes(
+    reduced: Reduced,
+    columns: Tensor,
+    noise: Tensor,
+    factor: Tensor,
+    residual: Callable[[int, int], Tensor] | None = None,
+) -> Tensor:
     """Slopes of ``log|K|``, ``tr(Q ∂K_UU)``, in all columns ``(components, d, size)``.
 
-    ``factor`` is the lower Cholesky factor of C.
+    ``factor`` is the lower Cholesky factor of C. With ``residual``, ``(q, j) → (size, tuples)``, those
+    of the misfit are in it too: ``tr((Q - ββᵀ) ∂K_UU)``.
     In the low-rank term the factors that are not being differentiated are those of the basis.
     """
     slopes = stencil_slopes(columns, reduced.statistics.nodes)
@@ -157,5 +166,7 @@ def trace_slopes(reduced: Reduced, columns: Tensor, noise: Tensor, factor: Tenso
             X = reduced.partial(q, j)
             Z = torch.linalg.solve_triangular(factor, X.flatten(0, 1).T, upper=False)
             Z = Z.unflatten(1, X.shape[:2]).movedim(1, 0).flatten(1)
+            if residual is not None:
+                Z = torch.cat([Z, residual(q, j)], 1)
             slopes[q, j] -= diagonal_sums(Z @ Z.T)
     return slopes / noise

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -50,13 +51,15 @@ class Component:
 
     @cached_property
     def _others(self) -> list[tuple[Tensor, Tensor]]:
-        if self.index.shape[1] == 1:
-            return [(self.index[:1, :0], torch.zeros_like(self.index[:, 0]))]
         found = []
         for j in range(self.index.shape[1]):
-            rest = torch.cat([self.index[:, :j], self.index[:, j + 1 :]], 1)
-            tuples, place = torch.unique(rest, dim=0, return_inverse=True)
-            found.append((tuples, place))
+            rest = torch.cat([self.index[:, :j], self.index[:, j + 1 :]], 1).numpy()
+            # Numbers in place of tuples: unique over rows takes many times longer.
+            number = np.zeros(len(rest), dtype=np.int64)
+            for axis, reach in enumerate(rest.max(0, initial=0) + 1):
+                number = number * reach + rest[:, axis]
+            _, first, place = np.unique(number, return_index=True, return_inverse=True)
+            found.append((torch.from_numpy(rest[first]), torch.from_numpy(place)))
         return found
 
     def project(self, x: Tensor) -> Tensor:

@@ -169,7 +169,7 @@ class Grid:
                 Result(
                     nlml=fit.nlml,
                     mean=reduced.basis.expand(fit.mean.unsqueeze(0))[0],
-                    spread=DirectSpread(reduced.basis, fit.cholesky, noise[o]),
+                    spread=DirectSpread(reduced.basis, fit.cholesky, fit.inverse, noise[o]),
                     noise_slope=fit.noise_slope,
                     column_slopes=partial(column_slopes, reduced, columns, o, noise[o], fit),
                     rank=reduced.basis.rank,

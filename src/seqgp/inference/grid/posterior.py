@@ -66,11 +66,12 @@ class DirectSpread:
 
     basis: Eigenbasis
     cholesky: Tensor
+    inverse: Tensor
     noise: Tensor
 
     def at_nodes(self) -> Tensor:
         """Variance at all nodes, ``(nodes,) * d``."""
-        return variance_at_nodes(self.basis, self.cholesky, self.noise)
+        return variance_at_nodes(self.basis, self.noise * self.inverse)
 
     def covariance(self, rows: list[Tensor], prior: Tensor) -> Tensor:
         """Joint covariance ``(n, n)``; the prior is not needed."""

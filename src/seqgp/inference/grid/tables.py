@@ -41,9 +41,8 @@ def _windows(x: Tensor, window: int, step: int) -> Tensor:
     return x.movedim(0, d).reshape(-1, x.shape[0], window**d)
 
 
-def variance_at_nodes(basis: Eigenbasis, cholesky: Tensor, noise: Tensor) -> Tensor:
-    """``σ² φᵀC⁻¹φ`` at all nodes, ``(nodes,) * d``, for the factor of ``C = σ²I + A``."""
-    covariance = noise * torch.cholesky_inverse(cholesky)
+def variance_at_nodes(basis: Eigenbasis, covariance: Tensor) -> Tensor:
+    """``φᵀΣφ`` at all nodes, ``(nodes,) * d``, for the weights' covariance Σ ``(rank, rank)``."""
     total: Tensor | None = None
     for q, own in enumerate(basis.components):
         for p in range(q, len(basis.components)):
