@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from seqgp.data import WindowSet
-from seqgp.experiments import ablation, optimization, table1, table2
+from seqgp.experiments import ablation, optimization, search, table1, table2
 from seqgp.experiments.baselines import Persistence, RidgeModel
 from seqgp.experiments.runner import run_cells
 from seqgp.metrics import coverage, nlpd, rmse
@@ -148,17 +148,31 @@ def test_the_optimisation_figure_is_drawn(data_folder, tmp_path):
     assert row["rmse_z"] == pytest.approx(float(row["rmse_curve"].split()[-1]), rel=1e-3)
 
 
-def test_the_ablation_changes_the_mean_and_nothing_else(data_folder):
-    cell = ("drives", "autoregression", "linear", 0)
+def test_the_ablation_changes_the_linear_path_and_nothing_else(data_folder):
+    cell = ("drives", "autoregression", "linear", True, 0)
     ours, table = (
         ablation.settings(cell),
         table2.settings(("drives", "gp-lstm", "autoregression", 0)),
     )
-    assert {k for k in ours if ours[k] != table[k]} == {"mean"}
+    assert {k for k in ours if ours[k] != table.get(k)} == {"mean", "skip", "restarts"}
+    assert (ours["mean"], ours["skip"], ours["restarts"]) == ("linear", True, 1)
     row = ablation.run_cell(cell, quick=True)
     assert row["mean"] == "linear"
     assert 0 < row["val_rmse_z"] < 1
-    assert "| drives | autoregression | linear |" in ablation.markdown(pd.DataFrame([row]))
+    assert "| drives | autoregression | linear | yes |" in ablation.markdown(pd.DataFrame([row]))
+
+
+def test_the_search_looks_at_validation_rows_only(data_folder, monkeypatch):
+    cell = ("drives", "lstm", "autoregression", search.cells(1)[0][3], 0)
+    assert cell in search.cells(1)
+    train, test, validation = table2.parts("drives", "autoregression", "lstm")
+    before = search.run_cell(cell, quick=True)
+    test.y[:] = 1e6  # whatever the test part holds, the row is the same
+    monkeypatch.setattr(table2, "parts", lambda *_: (train, test, validation))
+    after = search.run_cell(cell, quick=True)
+    assert before["rmse_z"] == after["rmse_z"]
+    assert search.settings(cell)["lr"] == 0.003
+    assert "| drives | lstm | autoregression | lr=0.003" in search.markdown(pd.DataFrame([after]))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import typer
 __all__ = ["EXAMPLE", "command"]
 
 EXAMPLE = "Example: seqgp reproduce table2 --jobs 2 --out results"
-_WHAT = ("table1", "table2", "fig-optimization", "ablation-mean")
+_WHAT = ("table1", "table2", "fig-optimization", "ablation-mean", "search-table2")
 
 
 def command(
@@ -34,7 +34,13 @@ def command(
     elif what == "table2":
         _table2(out / f"table2{suffix}.csv", seeds, jobs, quick, dataset, model, mode)
     elif what == "ablation-mean":
-        _ablation(out / f"ablation_mean{suffix}.csv", seeds, jobs, quick)
+        from seqgp.experiments import ablation
+
+        _cells_to_text(ablation, out / f"ablation_mean{suffix}.csv", seeds, jobs, quick)
+    elif what == "search-table2":
+        from seqgp.experiments import search
+
+        _cells_to_text(search, out / f"search_table2{suffix}.csv", seeds, jobs, quick)
     else:
         _optimization(out / f"fig_optimization{suffix}.csv", seeds, jobs, quick)
 
@@ -78,12 +84,11 @@ def _table2(
     typer.echo(text)
 
 
-def _ablation(path: Path, seeds: int, jobs: int, quick: bool) -> None:
-    from seqgp.experiments import ablation
+def _cells_to_text(experiment: Any, path: Path, seeds: int, jobs: int, quick: bool) -> None:
     from seqgp.experiments.runner import write_text
 
-    table = _run(ablation, ablation.cells(seeds), path, jobs, quick)
-    text = ablation.markdown(table)
+    table = _run(experiment, experiment.cells(seeds), path, jobs, quick)
+    text = experiment.markdown(table)
     write_text(path.with_suffix(".md"), text)
     typer.echo(text)
 
