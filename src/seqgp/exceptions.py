@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["NotPositiveDefiniteError", "TrainingWarning"]
+__all__ = ["ArtifactError", "NotPositiveDefiniteError", "TrainingWarning"]
+
+
+class ArtifactError(ValueError):
+    """A model file cannot be read or made; the text says why in one sentence, and what to do."""
 
 
 class NotPositiveDefiniteError(RuntimeError):

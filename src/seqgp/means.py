@@ -106,7 +106,7 @@ def fit_mean(name: str, windows: Any, y: Tensor) -> MeanFunction:
         centre=centre,
         weight=torch.stack(weights, -1),
         intercept=y_mean,
-        vectors=vectors,
+        vectors=vectors.contiguous(),  # a product's rounding depends on it, and a saved model keeps it
         axis_variance=torch.stack(axis_variances, -1),
         intercept_variance=torch.tensor(residuals, dtype=torch.float64, device=y.device) / n,
     )

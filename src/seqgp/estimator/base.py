@@ -187,25 +187,37 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     ) -> tuple[nn.Module, Layer]:
         """The network (the encoder first) and the layer on it, ready to be trained."""
 
+    @abstractmethod
+    def _new_head(self, width: int, outputs: int) -> nn.Module:
+        """What follows the encoder in the network, untrained."""
+
+    @abstractmethod
+    def _new_layer(self, outputs: int, inference: str, grid_size: int | None) -> Layer:
+        """The layer on the network, untrained; ``inference`` is settled, where there is any."""
+
     def _inspect(self, H: Tensor, trained: Trained) -> None:
         """Look at the result, and warn where it is suspicious."""
 
-    def _encoder(self, sample: Tensor, device: torch.device) -> tuple[nn.Module, int]:
-        """The encoder asked for, on the device, and its width."""
+    def _new_encoder(self, lag: int, features: int) -> nn.Module:
+        """The encoder asked for, untrained."""
         if isinstance(self.encoder, nn.Module):
             encoder = copy.deepcopy(self.encoder)
         else:
             encoder = build_encoder(
                 self.encoder,
-                input_size=sample.shape[2],
-                lag=sample.shape[1],
+                input_size=features,
+                lag=lag,
                 hidden=self.hidden,
                 layers=self.layers,
                 dropout=self.dropout,
                 input_dropout=self.input_dropout,
                 recurrent_dropout=self.recurrent_dropout,
             )
-        encoder = (Skip(encoder, self.dropout) if self.skip else encoder).to(device)
+        return Skip(encoder, self.dropout) if self.skip else encoder
+
+    def _encoder(self, sample: Tensor, device: torch.device) -> tuple[nn.Module, int]:
+        """The encoder asked for, on the device, and its width."""
+        encoder = self._new_encoder(*sample.shape[1:]).to(device)
         return encoder, width_of(encoder, sample)
 
     def _fit_scalers(self, windows: Array | WindowSet, targets: Array, n: int) -> None:

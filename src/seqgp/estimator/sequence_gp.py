@@ -176,7 +176,7 @@ class SequenceGP(SequenceRegressor):
         generator: torch.Generator,
     ) -> tuple[nn.Module, Layer]:
         device = part.y.device
-        head = Head(width, self.latent_dim).to(device)
+        head = self._new_head(width, part.y.shape[1]).to(device)
         if self.pretrain_epochs:
             readout = nn.Linear(width, part.y.shape[1]).to(device)
             pretrain(
@@ -194,15 +194,21 @@ class SequenceGP(SequenceRegressor):
         inference = self.inference
         if inference == "auto":
             inference = "exact" if self.n_rows_ <= EXACT_ROWS else "grid"
-        gp = GP(
-            kernel=copy.deepcopy(self.kernel),
-            inference=inference,
-            grid_size=self.grid_size,
-            latent_dim=self.latent_dim,
-            outputs=part.y.shape[1],
-        ).to(device)
+        gp = self._new_layer(part.y.shape[1], inference, self.grid_size).to(device)
         gp.initialise(part.y)
         return nn.Sequential(encoder, head), gp
+
+    def _new_head(self, width: int, outputs: int) -> Head:
+        return Head(width, self.latent_dim)
+
+    def _new_layer(self, outputs: int, inference: str, grid_size: int | None) -> GP:
+        return GP(
+            kernel=copy.deepcopy(self.kernel),
+            inference=inference,
+            grid_size=grid_size,
+            latent_dim=self.latent_dim,
+            outputs=outputs,
+        )
 
     def update(self, X: ArrayLike | WindowSet, y: ArrayLike | None = None) -> Self:
         """Condition on more rows, at the network, parameters, scales and mean function of ``fit``.

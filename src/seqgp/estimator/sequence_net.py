@@ -83,5 +83,12 @@ class SequenceNet(SequenceRegressor):
         settings: Settings,
         generator: torch.Generator,
     ) -> tuple[nn.Module, Layer]:
-        readout = nn.Linear(width, part.y.shape[1]).to(part.y.device)
-        return nn.Sequential(encoder, readout), Readout()
+        outputs = part.y.shape[1]
+        readout = self._new_head(width, outputs).to(part.y.device)
+        return nn.Sequential(encoder, readout), self._new_layer(outputs, "readout", None)
+
+    def _new_head(self, width: int, outputs: int) -> nn.Linear:
+        return nn.Linear(width, outputs)
+
+    def _new_layer(self, outputs: int, inference: str, grid_size: int | None) -> Readout:
+        return Readout()
