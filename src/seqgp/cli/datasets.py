@@ -24,7 +24,8 @@ def command(
     """List the data sets and say which are on this machine.
 
     A data set is looked for in the folder that SEQGP_DATA names, then in the cache (SEQGP_CACHE
-    names another one); one that is in neither is downloaded when it is first loaded.
+    names another one); one that is in neither is downloaded when it is first loaded, if it has
+    a public home.
     """
     found = [(entry, entry.status()) for entry in available()]
     if as_json:
@@ -58,6 +59,7 @@ def _document(found: list[tuple[Entry, Status]]) -> dict[str, Any]:
                     {
                         "path": file.path,
                         "url": file.url,
+                        "requirement": file.requirement,
                         "sha256": file.sha256,
                         "where": _text(where),
                     }

@@ -1,18 +1,24 @@
 """Public recordings by name, from a data folder or downloaded once and checked.
 
->>> [entry.name for entry in available()]
-['actuator', 'drives']
+>>> [entry.name for entry in available() if entry.name.startswith("gef")]
+['gef-power', 'gef-wind']
+
+A recording with holes, or of several drives or farms, comes in gap-free runs; ``data.runs()`` gives
+them as ``WindowSet`` takes them. Folders in comma2k19's layout and the paper's own ``car_sensors.h5``
+are read by ``seqgp.datasets.comma2k19`` and ``seqgp.datasets.car_h5``.
 """
 
 from seqgp.datasets.entry import Dataset, Entry, Status
 from seqgp.datasets.files import DatasetError, File, WrongFileError
 from seqgp.datasets.registry import available, load
+from seqgp.datasets.rows import Rows
 
 __all__ = [
     "Dataset",
     "DatasetError",
     "Entry",
     "File",
+    "Rows",
     "Status",
     "WrongFileError",
     "available",

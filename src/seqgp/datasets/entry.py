@@ -5,30 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seqgp.datasets.files import File, WrongFileError, fetch, find
+from seqgp.datasets.rows import Rows
 
-__all__ = ["Array", "Dataset", "Entry", "Status"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-Array = NDArray[np.float64]
+__all__ = ["Dataset", "Entry", "Status"]
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dataset(Rows):
     """A recording: inputs ``(N, p)`` and targets ``(N,)`` or ``(N, o)``, in their own units."""
 
     name: str
-    inputs: Array = field(repr=False)
-    targets: Array = field(repr=False)
     input_names: tuple[str, ...]
     target_names: tuple[str, ...]
-    description: str
-    source: str
+    description: str = field(repr=False)
+    source: str = field(repr=False)
     sample_time: float | None = None
     """Seconds between two rows, where it is known."""
+
+    def frame(self) -> pd.DataFrame:
+        """A column for each input and target, on a regular clock where the times are known.
+
+        A hole is then a row of NaN. Several series stand one below another, with their names in
+        a column ``series``; without times, a column ``run`` counts the gap-free runs.
+        """
+        step = self.sample_time and np.timedelta64(round(self.sample_time * 1e6), "us")
+        return self._frame((*self.input_names, *self.target_names), step or None)
 
 
 @dataclass(frozen=True)
@@ -55,8 +64,8 @@ class Entry:
     source: str
     licence: str
     files: tuple[File, ...]
-    read: Callable[[Sequence[Path]], tuple[Array, Array]] = field(repr=False)
-    """From the paths of ``files``, in their order, to inputs and targets."""
+    read: Callable[[Sequence[Path]], Rows] = field(repr=False)
+    """From the paths of ``files``, in their order, to the rows."""
     sample_time: float | None = None
 
     @property
@@ -88,11 +97,10 @@ class Entry:
 
     def load(self) -> Dataset:
         """Read it, after downloading what is missing."""
-        inputs, targets = self.read([fetch(file) for file in self.files])
+        rows = self.read([fetch(file) for file in self.files])
         return Dataset(
+            **vars(rows),
             name=self.name,
-            inputs=inputs,
-            targets=targets,
             input_names=self.input_names,
             target_names=self.target_names,
             description=self.description,

@@ -7,17 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from seqgp.datasets.entry import Array
+from seqgp.datasets.rows import Array, Rows
 
 __all__ = ["mat_reader"]
 
 
-def mat_reader(
-    inputs: Sequence[str], targets: Sequence[str]
-) -> Callable[[Sequence[Path]], tuple[Array, Array]]:
+def mat_reader(inputs: Sequence[str], targets: Sequence[str]) -> Callable[[Sequence[Path]], Rows]:
     """A reader of one ``.mat`` file whose variables of these names are the columns."""
 
-    def read(paths: Sequence[Path]) -> tuple[Array, Array]:
+    def read(paths: Sequence[Path]) -> Rows:
         from scipy.io import loadmat
 
         (path,) = paths
@@ -28,6 +26,6 @@ def mat_reader(
             return np.stack([np.ravel(variables[name]).astype(np.float64) for name in names], -1)
 
         y = columns(targets)
-        return columns(inputs), y[:, 0] if len(targets) == 1 else y
+        return Rows(inputs=columns(inputs), targets=y[:, 0] if len(targets) == 1 else y)
 
     return read

@@ -1,13 +1,25 @@
-"""The list of data sets: one module each, one line here."""
+"""The list of data sets: one line here for each."""
 
 from __future__ import annotations
 
-from seqgp.datasets import actuator, drives
+from seqgp.datasets import actuator, car_r3, car_speed, car_yaw, drives, gef_power, gef_wind
 from seqgp.datasets.entry import Dataset, Entry
 
 __all__ = ["ENTRIES", "available", "load"]
 
-ENTRIES: dict[str, Entry] = {entry.name: entry for entry in (actuator.ENTRY, drives.ENTRY)}
+ENTRIES: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        actuator.ENTRY,
+        drives.ENTRY,
+        gef_power.ENTRY,
+        gef_wind.ENTRY,
+        car_speed.ENTRY,
+        car_yaw.ENTRY,
+        car_r3.LANES,
+        car_r3.LEAD,
+    )
+}
 
 
 def available() -> list[Entry]:
