@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from seqgp.data import WindowSet
+from seqgp.estimator import SequenceGP
 from seqgp.estimator.base import SequenceRegressor
 from seqgp.forecasting.simulation import free_run, simulate, starts_of
 
@@ -40,10 +42,23 @@ class InputsOnly:
     In a free run nothing it predicts comes back to it, so its errors cannot build up.
     """
 
-    def __init__(self, model: SequenceRegressor, windows: WindowSet, validation: WindowSet) -> None:
+    def __init__(
+        self,
+        model: SequenceRegressor,
+        windows: WindowSet,
+        validation: WindowSet,
+        stop: Callable[[], bool] | None = None,
+    ) -> None:
         self.inputs = windows.features - _outputs(windows)
-        held = self._masked(validation[:])
-        self.model = model.fit(self._masked(windows[:]), windows.y, validation=(held, validation.y))
+        held = self._masked(validation[:]), validation.y
+        seen = self._masked(windows[:])
+        self.model = model.fit(seen, windows.y, validation=held, stop=stop)
+
+    def update(self, windows: WindowSet) -> Self:
+        """Condition the model inside on more windows, where it can be."""
+        if isinstance(self.model, SequenceGP):
+            self.model.update(self._masked(windows[:]), windows.y)
+        return self
 
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """As the model inside, on windows with past targets hidden."""
@@ -63,6 +78,7 @@ def fit_multistep(
     steps: int = 100,
     rounds: int = 2,
     seed: int = 0,
+    stop: Callable[[], bool] | None = None,
 ) -> Multistep:
     """Fit ``model`` for free simulation in several ways; keep what simulates best.
 
@@ -73,26 +89,30 @@ def fit_multistep(
       it. A model fitted to these has met its own errors and learnt not to build on them.
     - ``inputs-only``: on windows with past targets hidden, where there are inputs.
 
-    Models are compared by the RMSE of one free run over ``validation``.
+    Models are compared by the RMSE of one free run over ``validation``. ``stop`` is asked now and
+    then whether to end early: what is in training ends with its best state, no more is begun.
 
     References:
         A Reduction of Imitation Learning and Structured Prediction to No-Regret Online Learning,
         Ross, Gordon and Bagnell 2011, arXiv:1011.0686 (DAgger).
     """
     rng = np.random.default_rng(seed)
-    last = clone(model).fit(windows, validation=validation)
+    last = clone(model).fit(windows, validation=validation, stop=stop)
     models: dict[str, Any] = {"one-step": last}
-    if windows.features > _outputs(windows):
-        models["inputs-only"] = InputsOnly(clone(model), windows, validation)
+    stopped = stop is not None and stop()
+    if windows.features > _outputs(windows) and not stopped:
+        models["inputs-only"] = InputsOnly(clone(model), windows, validation, stop)
     X, y = windows[:], windows.y
     X_val, y_val = validation[:], validation.y
     for k in range(1, rounds + 1):
+        if stop is not None and stop():
+            break
         met, met_targets = _met_windows(last, windows, steps, rng)
         X, y = np.concatenate([X, met]), np.concatenate([y, met_targets])
         # The best epoch, too, is chosen on windows of both kinds.
         met, met_targets = _met_windows(last, validation, steps, rng)
         X_val, y_val = np.concatenate([X_val, met]), np.concatenate([y_val, met_targets])
-        last = models[f"round {k}"] = clone(model).fit(X, y, validation=(X_val, y_val))
+        last = models[f"round {k}"] = clone(model).fit(X, y, validation=(X_val, y_val), stop=stop)
     scores = {name: _score(each, validation) for name, each in models.items()}
     return Multistep(models[min(scores, key=scores.__getitem__)], scores)
 

@@ -1,0 +1,74 @@
+"""Scores of a forecaster beside persistence and ridge, on the same rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from seqgp.forecasting.baselines import newest_known
+from seqgp.forecasting.results import Evaluation
+from seqgp.forecasting.running import Predicted
+from seqgp.forecasting.state import ForecasterState
+from seqgp.forecasting.table import Layout, Table
+from seqgp.metrics import pit, scores
+
+__all__ = ["evaluation", "persistence"]
+
+Array = NDArray[np.float64]
+
+
+def persistence(
+    table: Table, layout: Layout, state: ForecasterState, rows: NDArray[np.int64]
+) -> Predicted:
+    """The newest target known at the time of each prediction, deviating as it did in training.
+
+    In simulation mode it is that at the start of the run, and the deviation grows as that of a
+    random walk.
+    """
+    mean = newest_known(table.targets(layout), layout.horizon)[rows]
+    grown = np.ones((len(rows), 1))
+    if layout.mode == "simulation" and len(rows):
+        mean = np.broadcast_to(mean[0], mean.shape)
+        grown = np.sqrt(rows - rows[0] + 1.0)[:, None]
+    return Predicted(rows, mean, state.persistence_std * grown)
+
+
+def evaluation(
+    frame: pd.DataFrame,
+    table: Table,
+    layout: Layout,
+    state: ForecasterState,
+    model: Predicted,
+    ridge: Predicted,
+) -> Evaluation:
+    """Scores of predictions for the same rows of the table, where the truth is known.
+
+    ``frame`` has the model's predictions for the table's own rows; the truth is put beside them.
+    """
+    truth = table.targets(layout)
+    rivals = {
+        "model": model,
+        "persistence": persistence(table, layout, state, model.rows),
+        "ridge": ridge,
+    }
+    metrics, transforms = {}, {}
+    for j, target in enumerate(layout.targets):
+        frame[target] = truth[table.own, j]
+        y = truth[model.rows, j]
+        scored = np.isfinite(y) & np.isfinite(rivals["persistence"].mean[:, j])
+        if not scored.any():
+            raise ValueError(
+                f"no row has both a prediction and a true value of {target!r} to compare it with: give "
+                f"rows with the target, and at least {layout.need + 1} of them in a row"
+            )
+        metrics[target] = pd.DataFrame(
+            {
+                name: scores(
+                    y[scored], each.mean[scored, j], each.std[scored, j], state.target_std[j]
+                )
+                for name, each in rivals.items()
+            }
+        ).T.astype({"n": int})
+        transforms[target] = pit(y[scored], model.mean[scored, j], model.std[scored, j])
+    return Evaluation(frame, metrics, transforms)
