@@ -1,18 +1,22 @@
-"""What any model must beat: the last value, and a straight line."""
+"""What any model must beat: the last value, a straight line, boosted trees."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
 
 from seqgp.data import WindowSet
+from seqgp.forecasting.baselines import fit_linear
 
-__all__ = ["Persistence", "RidgeModel"]
+__all__ = ["Boosting", "LinearModel", "Persistence", "RidgeModel"]
 
 Array = NDArray[np.float64]
+_ROWS = 8192
 _PENALTIES = np.logspace(-4, 4, 33)
 
 
@@ -21,18 +25,16 @@ class Persistence:
 
     def fit(self, windows: WindowSet, validation: WindowSet) -> Self:
         """Learn the size of the errors on the training rows."""
-        self.std = float(np.std(windows.y - self._last(windows[:])))
+        self.outputs = windows.y.shape[1:]
+        self.std = np.std(windows.y - self.predict(windows), axis=0)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The last past target, which is the window's last column."""
-        mean = self._last(X[:])
-        return (mean, np.full_like(mean, self.std)) if return_std else mean
-
-    @staticmethod
-    def _last(X: Array) -> Array:
-        last: Array = X[:, -1, -1]
-        return last
+        """The last past target, which is the window's last columns."""
+        k = self.outputs[0] if self.outputs else 1
+        steps = [X[slice(start, start + _ROWS)][:, -1, -k:] for start in range(0, len(X), _ROWS)]
+        mean = np.concatenate(steps).reshape(-1, *self.outputs)
+        return (mean, np.broadcast_to(self.std, mean.shape)) if return_std else mean
 
 
 class RidgeModel:
@@ -54,3 +56,50 @@ class RidgeModel:
         flat = (X[:].reshape(len(X), -1) - self.shift) / self.scale
         mean = self.best.predict(flat)
         return (mean, np.full_like(mean, self.std)) if return_std else mean
+
+
+class LinearModel:
+    """A Bayesian ridge on the flattened window, streamed: for more windows than fit in memory."""
+
+    def fit(self, windows: WindowSet, validation: WindowSet) -> Self:
+        """Fit on both parts: the evidence chooses the penalty, so no rows are kept apart for it."""
+        both = _both(windows, validation)
+        self.outputs = windows.y.shape[1:]
+        self.line = fit_linear(both, both.y.reshape(len(both), -1))
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The line, and the size of its training errors."""
+        chunks = [X[slice(start, start + _ROWS)] for start in range(0, len(X), _ROWS)]
+        mean = np.concatenate(
+            [c.reshape(len(c), -1) @ self.line.weight + self.line.intercept for c in chunks]
+        ).reshape(-1, *self.outputs)
+        std = self.line.std.reshape(self.outputs)
+        return (mean, np.broadcast_to(std, mean.shape)) if return_std else mean
+
+
+class Boosting:
+    """Gradient boosted trees on the flattened window; the number of trees by early stopping."""
+
+    def fit(self, windows: WindowSet, validation: WindowSet) -> Self:
+        """Fit with scikit-learn's own early stopping, then learn the errors' size on validation."""
+        both = _both(windows, validation)
+        X = both[:].reshape(len(both), -1).astype(np.float32)
+        self.trees = HistGradientBoostingRegressor(
+            max_iter=500, learning_rate=0.1, early_stopping=True, random_state=0
+        ).fit(X, both.y)
+        self.std = float(np.std(both.y - self.trees.predict(X)))
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The trees' mean, and the size of their training errors."""
+        mean = self.trees.predict(X[:].reshape(len(X), -1).astype(np.float32))
+        return (mean, np.full_like(mean, self.std)) if return_std else mean
+
+
+def _both(windows: WindowSet, validation: WindowSet) -> WindowSet:
+    """Both parts as one set; they are views of the same series."""
+    both = copy.copy(windows)
+    starts = np.concatenate([windows.starts, validation.starts])
+    both._starts, both.y = starts, np.concatenate([windows.y, validation.y])
+    return both

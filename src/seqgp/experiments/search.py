@@ -99,7 +99,7 @@ def markdown(table: pd.DataFrame) -> str:
     ]
     for (dataset, model, mode), rows in table.groupby(["dataset", "model", "mode"], sort=False):
         each = rows.groupby("options")[["rmse_z", "nlpd"]].mean()
-        best = each["nlpd" if str(model).startswith("gp-") else "rmse_z"].idxmin()
+        best = str(each["nlpd" if str(model).startswith("gp-") else "rmse_z"].idxmin())
         lines.append(
             f"| {dataset} | {model} | {mode} | {best} | {each.rmse_z[best]:.3f} "
             f"| {each.rmse_z.median():.3f} |"
