@@ -53,7 +53,45 @@ def test_learns_what_a_line_cannot():
     mean, std = model.predict(X[200:], return_std=True)
     assert 0.8 < np.mean(np.abs(y[200:] - mean) < 1.96 * std) <= 1.0
     assert model.history_.nlml.iloc[-1] < model.history_.nlml.iloc[0]
-    assert list(model.history_.columns) == ["epoch", "nlml", "val_rmse", "val_nlpd", "noise", "lr"]
+    columns = ["epoch", "nlml", "val_rmse", "val_nlpd", "val_scale", "noise", "lr"]
+    assert list(model.history_.columns) == columns
+
+
+def test_calibration_gives_validation_errors_their_size():
+    X, y = waves(400)
+    options = dict(hidden=16, epochs=40, lr=0.01, random_state=0, progress=False)
+    pair = (X[200:400], y[200:400])
+    plain = SequenceGP(**options, calibrate=False, select="rmse").fit(X[:200], y[:200], pair)
+    model = SequenceGP(**options, select="rmse").fit(X[:200], y[:200], pair)
+    assert plain.variance_scale_ == [1.0]
+    mean, std = plain.predict(X[200:400], return_std=True)
+    same, scaled = model.predict(X[200:400], return_std=True)
+    np.testing.assert_array_equal(mean, same)  # accuracy is not touched
+    ratio = np.mean((y[200:400] - mean) ** 2 / std**2)
+    np.testing.assert_allclose(scaled, std * np.sqrt(model.variance_scale_[0]), rtol=1e-12)
+    assert model.variance_scale_[0] == pytest.approx((200 * ratio + 10) / 210, rel=1e-6)
+    best = model.history_[model.history_.epoch == model.best_epoch_].iloc[0]
+    z = model.y_scaler_.scale
+    density = (
+        0.5 * np.log(2 * np.pi * (scaled / z) ** 2) + 0.5 * ((y[200:400] - mean) / scaled) ** 2
+    )
+    assert best.val_nlpd == pytest.approx(density.mean(), rel=1e-6)
+    assert best.val_scale == pytest.approx(model.variance_scale_[0])
+
+
+def test_calibration_keeps_coverage_when_the_model_has_memorised_its_rows():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((900, 4, 1))
+    y = np.sin(2 * X[:, -1, 0]) + 0.5 * rng.standard_normal(900)
+    options = dict(hidden=64, epochs=60, lr=0.02, mean="zero", latent_dim=3, select="rmse")
+    held = (X[100:500], y[100:500])
+    inside = []
+    for calibrate in (False, True):
+        model = SequenceGP(**options, calibrate=calibrate, random_state=0, progress=False)
+        mean, std = model.fit(X[:100], y[:100], held).predict(X[500:], return_std=True)
+        inside.append(np.mean(np.abs(y[500:] - mean) < 1.96 * std))
+    assert abs(inside[1] - 0.95) < 0.035
+    assert abs(inside[1] - 0.95) <= abs(inside[0] - 0.95) + 0.01
 
 
 def test_flattened_windows_are_the_same_windows():
@@ -115,6 +153,7 @@ def test_latent_and_observed_deviations():
     _, observed = model.predict(X, return_std=True)
     _, latent = model.predict(X, return_std=True, observed=False)
     noise = float(model.gp_.noise.detach()) * float(model.y_scaler_.scale) ** 2
+    noise = noise * float(model.variance_scale_[0])  # calibration is on both
     np.testing.assert_allclose(observed**2 - latent**2, noise, rtol=1e-6)
 
 

@@ -94,6 +94,7 @@ def estimator_parts(model: SequenceRegressor) -> tuple[Estimator, Arrays]:
     arrays: Arrays = {name: value.detach().cpu().numpy() for name, value in tensors.items()}
     for name, scaler in (("x_scaler", model.x_scaler_), ("y_scaler", model.y_scaler_)):
         arrays |= {f"{name}.shift": scaler.shift, f"{name}.scale": scaler.scale}
+    arrays["variance_scale"] = model.variance_scale_
     arrays["history"] = model.history_.to_numpy(dtype=np.float64)
     _check(model, header, arrays)
     return header, arrays

@@ -60,6 +60,7 @@ def assemble(header: Estimator, shelf: Shelf, device: torch.device) -> SequenceR
     model.n_rows_ = header.rows
     model.best_epoch_ = header.best_epoch
     model.history_ = _history(header, shelf)
+    model.variance_scale_ = shelf.take("variance_scale", (header.outputs,))
     model.x_scaler_ = _scaler("x_scaler", (header.features,), shelf)
     model.y_scaler_ = _scaler("y_scaler", () if header.vector else (header.outputs,), shelf)
     model.mean_function_ = _mean(header, shelf, device)

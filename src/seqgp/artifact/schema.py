@@ -59,6 +59,7 @@ class _Params(_Strict):
     weight_decay: float
     validation_fraction: Share
     patience: int | float | None
+    calibrate: bool
     restarts: Count
     lag: Count | None
     random_state: int | None

@@ -51,6 +51,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     mean: str
     epochs: int
     validation_fraction: float
+    calibrate: bool
     lag: int | None
     random_state: int | np.random.RandomState | None
     device: str | torch.device
@@ -164,6 +165,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         self.network_, self.layer_, trained = kept
         self.history_ = pd.DataFrame([asdict(record) for record in trained.history])
         self.best_epoch_ = trained.best_epoch
+        scale = torch.ones_like(z[0]) if trained.variance_scale is None else trained.variance_scale
+        self.variance_scale_: Array = scale.cpu().numpy()
         H = encode(self.network_, every)
         self.statistics_ = self.layer_.statistics(H, whole.y)
         self._condition()
@@ -247,7 +250,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         """Mean ``(n,)`` or ``(n, outputs)``, and with ``return_std`` the standard deviation.
 
         The deviation is that of a new observation; ``observed=False`` gives that of the latent
-        function, without the noise. The mean function's own uncertainty is part of both.
+        function, without the noise. The mean function's own uncertainty is part of both, and so is
+        the factor ``variance_scale_`` from validation rows, with ``calibrate``.
         """
         check_is_fitted(self, "posterior_")
         windows, _ = self._rows(X, None, reset=False, targets=False)
@@ -259,6 +263,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
             pieces = [self.posterior_.predict(h, observed) for h in H.split(_PREDICT_ROWS)]
         mean = mean + torch.cat([piece[0] for piece in pieces])
         variance = variance + torch.cat([piece[1] for piece in pieces])
+        variance = variance * torch.as_tensor(self.variance_scale_, device=device)
         shape = (len(H), *self.y_scaler_.shift.shape)
         means = self.y_scaler_.inverse(mean.cpu().numpy().reshape(shape))
         if not return_std:

@@ -68,6 +68,8 @@ class SequenceGP(SequenceRegressor):
         patience: stop after so many epochs without improvement, or None.
         select: what the best epoch is best in, on validation rows: ``"nlpd"`` (the predictive
             density: mean and deviation together) or ``"rmse"`` (the mean alone).
+        calibrate: multiply predictive variances by the factor that gives validation errors their
+            size; also when epochs are compared. Nothing is done without validation rows.
         restarts: train so many times from different random weights and keep the best, by the same
             measure as the best epoch. The likelihood of a recurrent kernel has bad local optima.
         lag: T, for flattened ``X``; without it each column is one step of a single feature.
@@ -77,7 +79,8 @@ class SequenceGP(SequenceRegressor):
 
     Attributes:
         history_: DataFrame with one row per epoch: NLML per row, validation RMSE and NLPD (of
-            standardised targets), noise, learning rate.
+            standardised targets), the factor on the variance, noise, learning rate.
+        variance_scale_: the factor on predictive variances, one per output (see ``calibrate``).
         nlml_: NLML of the standardised targets, less the mean function, total in nats.
         best_epoch_: the epoch whose state was kept.
         statistics_: what the posterior was conditioned on, in the latent space.
@@ -127,6 +130,7 @@ class SequenceGP(SequenceRegressor):
         validation_fraction: float = 0.1,
         patience: int | None = None,
         select: str = "nlpd",
+        calibrate: bool = True,
         restarts: int = 1,
         lag: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -160,6 +164,7 @@ class SequenceGP(SequenceRegressor):
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.select = select
+        self.calibrate = calibrate
         self.restarts = restarts
         self.lag = lag
         self.random_state = random_state

@@ -16,8 +16,8 @@ __all__ = ["SequenceNet"]
 class SequenceNet(SequenceRegressor):
     """A plain recurrent network trained on squared errors: what a GP model must be better than.
 
-    Its standard deviation is one number, that of its residuals on the rows it was fitted to, so the
-    best epoch is chosen by validation RMSE.
+    Its standard deviation is one number: that of its residuals on the rows it was fitted to, times a
+    factor from validation rows (``calibrate``). The best epoch is chosen by validation RMSE.
     Options mean what they mean in :class:`seqgp.SequenceGP`.
 
     >>> rng = np.random.default_rng(0)
@@ -46,6 +46,7 @@ class SequenceNet(SequenceRegressor):
         weight_decay: float = 0.0,
         validation_fraction: float = 0.1,
         patience: int | None = None,
+        calibrate: bool = True,
         restarts: int = 1,
         lag: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -68,6 +69,7 @@ class SequenceNet(SequenceRegressor):
         self.weight_decay = weight_decay
         self.validation_fraction = validation_fraction
         self.patience = patience
+        self.calibrate = calibrate
         self.restarts = restarts
         self.lag = lag
         self.random_state = random_state

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from seqgp.exceptions import NotPositiveDefiniteError
 from seqgp.inference.posterior import Posterior
+from seqgp.training.calibration import variance_scale
 from seqgp.training.schedules import make_schedule
 from seqgp.training.surrogates import Surrogate, make_surrogate
 
@@ -74,6 +75,7 @@ class Settings:
     weight_decay: float = 0.0
     patience: int | None = None
     select: str = "nlpd"
+    calibrate: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ class EpochRecord:
     nlml: float
     val_rmse: float
     val_nlpd: float
+    val_scale: float
+    """Factor on the variance under which validation errors have their size, mean over outputs."""
     noise: float
     lr: float
 
@@ -96,6 +100,8 @@ class Trained:
     best_epoch: int
     best_score: float
     """What the best epoch was chosen by, at that epoch; lower is better."""
+    variance_scale: Tensor | None
+    """Factor ``(outputs,)`` on the predictive variance, from validation rows at the best epoch."""
     diverged: str | None
     """Why training had to stop early, if it had to."""
 
@@ -151,17 +157,17 @@ def train(
         except (_Diverged, NotPositiveDefiniteError) as error:
             diverged = str(error)
             break
-        record = _evaluate(epoch, network, posterior, part, validation, run.lr)
+        record, scale = _evaluate(epoch, network, posterior, part, validation, settings, run.lr)
         history.append(record)
         if on_epoch is not None:
             on_epoch(record)
         chosen_by = "nlml" if validation is None else f"val_{settings.select}"
-        best.offer(epoch, getattr(record, chosen_by))
+        best.offer(epoch, getattr(record, chosen_by), scale)
         if settings.patience is not None and epoch - best.epoch >= settings.patience:
             break
     best.restore()
     network.eval()
-    return Trained(history, best.epoch, best.score, diverged)
+    return Trained(history, best.epoch, best.score, best.scale, diverged)
 
 
 class _Diverged(RuntimeError):
@@ -270,11 +276,12 @@ class _Best:
         self.modules = modules
         self.epoch = 0
         self.score = math.inf
+        self.scale: Tensor | None = None
         self._keep()
 
-    def offer(self, epoch: int, score: float) -> None:
+    def offer(self, epoch: int, score: float, scale: Tensor | None) -> None:
         if score < self.score:  # NaN is never better
-            self.epoch, self.score = epoch, score
+            self.epoch, self.score, self.scale = epoch, score, scale
             self._keep()
 
     def restore(self) -> None:
@@ -303,9 +310,11 @@ def _evaluate(
     posterior: Posterior,
     part: Part,
     validation: Part | None,
+    settings: Settings,
     lr: float,
-) -> EpochRecord:
-    rmse = nlpd = math.nan
+) -> tuple[EpochRecord, Tensor | None]:
+    rmse = nlpd = factor = math.nan
+    scale: Tensor | None = None
     if validation is not None:
         with torch.no_grad():
             h = encode(network, validation.windows)
@@ -313,15 +322,20 @@ def _evaluate(
         variance = variance.reshape(validation.y.shape)
         if validation.mean_variance is not None:
             variance = variance + validation.mean_variance
-        error = (validation.y - mean.reshape(validation.y.shape)).square()
-        rmse = float(error.mean().sqrt())
-        density = 0.5 * (torch.log(2.0 * math.pi * variance) + error / variance)
+        error = validation.y - mean.reshape(validation.y.shape)
+        rmse = float(error.square().mean().sqrt())
+        if settings.calibrate:
+            scale = variance_scale(error, variance)
+            variance, factor = variance * scale, float(scale.mean())
+        density = 0.5 * (torch.log(2.0 * math.pi * variance) + error.square() / variance)
         nlpd = float(density.mean())
-    return EpochRecord(
+    record = EpochRecord(
         epoch=epoch,
         nlml=float(posterior.nlml.detach()) / len(part.y),
         val_rmse=rmse,
         val_nlpd=nlpd,
+        val_scale=factor,
         noise=float(posterior.noise.mean()),
         lr=lr,
     )
+    return record, scale
