@@ -11,7 +11,16 @@ import typer
 __all__ = ["EXAMPLE", "command"]
 
 EXAMPLE = "Example: seqgp reproduce table2 --jobs 2 --out results"
-_WHAT = ("table1", "table2", "fig-optimization", "ablation-mean", "search-table2")
+_WHAT = (
+    "table1",
+    "table2",
+    "table3",
+    "fig-optimization",
+    "fig-performance",
+    "fig-scalability",
+    "ablation-mean",
+    "search-table2",
+)
 
 
 def command(
@@ -20,29 +29,54 @@ def command(
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each cell.")] = 5,
     jobs: Annotated[int, typer.Option(min=1, help="Cells side by side.")] = 1,
     quick: Annotated[bool, typer.Option(help="A first look: few epochs, one seed.")] = False,
-    dataset: Annotated[str | None, typer.Option(help="table2: only this data set.")] = None,
-    model: Annotated[str | None, typer.Option(help="table2: only this model.")] = None,
-    mode: Annotated[str | None, typer.Option(help="table2: only this mode.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Tables: only this data set.")] = None,
+    model: Annotated[str | None, typer.Option(help="Tables: only this model.")] = None,
+    mode: Annotated[str | None, typer.Option(help="Tables: only this mode.")] = None,
 ) -> None:
     """Reproduce a table or figure of the paper. Stopped and started again, it goes on where it was."""
     if what not in _WHAT:
         raise ValueError(f"nothing to reproduce by the name {what!r}: use {', '.join(_WHAT)}")
     seeds = 1 if quick else seeds
-    suffix = "_quick" if quick else ""
     if what == "table1":
         _table1(out)
-    elif what == "table2":
-        _table2(out / f"table2{suffix}.csv", seeds, jobs, quick, dataset, model, mode)
-    elif what == "ablation-mean":
-        from seqgp.experiments import ablation
+        return
+    experiment = _experiment(what)
+    path = out / f"{what.replace('-', '_')}{'_quick' if quick else ''}.csv"
+    chosen = {"dataset": dataset, "mode": mode, "model": model}
+    cells = _chosen(experiment.cells(seeds, quick), experiment.KEYS, chosen)
+    table = _run(experiment, cells, path, jobs, quick)
+    if hasattr(experiment, "markdown"):
+        from seqgp.experiments.runner import write_text
 
-        _cells_to_text(ablation, out / f"ablation_mean{suffix}.csv", seeds, jobs, quick)
-    elif what == "search-table2":
-        from seqgp.experiments import search
+        text = experiment.markdown(table)
+        write_text(path.with_suffix(".md"), text)
+        typer.echo(text)
+    if hasattr(experiment, "draw"):
+        experiment.draw(table, path.with_suffix(".png"))
+        typer.echo(f"figure in {path.with_suffix('.png')}")
 
-        _cells_to_text(search, out / f"search_table2{suffix}.csv", seeds, jobs, quick)
-    else:
-        _optimization(out / f"fig_optimization{suffix}.csv", seeds, jobs, quick)
+
+def _experiment(what: str) -> Any:
+    """The module with its cells; imported here, since it brings torch with it."""
+    from seqgp.experiments import (
+        ablation,
+        optimization,
+        performance,
+        scalability,
+        search,
+        table2,
+        table3,
+    )
+
+    return {
+        "table2": table2,
+        "table3": table3,
+        "fig-optimization": optimization,
+        "fig-performance": performance,
+        "fig-scalability": scalability,
+        "ablation-mean": ablation,
+        "search-table2": search,
+    }[what]
 
 
 def _table1(out: Path) -> None:
@@ -58,49 +92,6 @@ def _table1(out: Path) -> None:
     typer.echo(text)
 
 
-def _table2(
-    path: Path,
-    seeds: int,
-    jobs: int,
-    quick: bool,
-    dataset: str | None,
-    model: str | None,
-    mode: str | None,
-) -> None:
-    from seqgp.experiments import table2
-    from seqgp.experiments.runner import write_text
-
-    cells: list[tuple[Any, ...]] = [
-        (d, m, mo, seed)
-        for seed in range(seeds)
-        for d in _chosen("dataset", dataset, table2.DATASETS)
-        for mo in _chosen("mode", mode, table2.MODES)
-        for m in _chosen("model", model, table2.MODELS)
-        if seed == 0 or m not in {"persistence", "ridge"}  # nothing random in those
-    ]
-    table = _run(table2, cells, path, jobs, quick)
-    text = table2.markdown(table)
-    write_text(path.with_suffix(".md"), text)
-    typer.echo(text)
-
-
-def _cells_to_text(experiment: Any, path: Path, seeds: int, jobs: int, quick: bool) -> None:
-    from seqgp.experiments.runner import write_text
-
-    table = _run(experiment, experiment.cells(seeds), path, jobs, quick)
-    text = experiment.markdown(table)
-    write_text(path.with_suffix(".md"), text)
-    typer.echo(text)
-
-
-def _optimization(path: Path, seeds: int, jobs: int, quick: bool) -> None:
-    from seqgp.experiments import optimization
-
-    table = _run(optimization, optimization.cells(seeds, quick), path, jobs, quick)
-    optimization.draw(table, path.with_suffix(".png"))
-    typer.echo(f"figure in {path.with_suffix('.png')}")
-
-
 def _run(experiment: Any, cells: list[tuple[Any, ...]], path: Path, jobs: int, quick: bool) -> Any:
     """All cells of an experiment, each said on standard error as it ends."""
     from seqgp.experiments.runner import run_cells
@@ -111,9 +102,8 @@ def _run(experiment: Any, cells: list[tuple[Any, ...]], path: Path, jobs: int, q
         nonlocal count
         count += 1
         name = " ".join(str(row[key]) for key in experiment.KEYS)
-        typer.echo(
-            f"[{count}] {name}: RMSE z {row['rmse_z']:.3f}, {row['seconds']:.0f} s", err=True
-        )
+        found = f"RMSE z {row['rmse_z']:.4f}, {row['seconds']:.0f} s" if "rmse_z" in row else "done"
+        typer.echo(f"[{count} of {len(cells)}] {name}: {found}", err=True)
 
     typer.echo(f"{len(cells)} cells, results in {path}", err=True)
     return run_cells(
@@ -127,9 +117,16 @@ def _run(experiment: Any, cells: list[tuple[Any, ...]], path: Path, jobs: int, q
     )
 
 
-def _chosen(name: str, value: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
-    if value is None:
-        return known
-    if value not in known:
-        raise ValueError(f"{name} {value!r} is not in the table: use one of {', '.join(known)}")
-    return (value,)
+def _chosen(
+    cells: list[tuple[Any, ...]], keys: tuple[str, ...], wanted: dict[str, str | None]
+) -> list[tuple[Any, ...]]:
+    """The cells that have the values wanted."""
+    for name, value in wanted.items():
+        if value is None:
+            continue
+        known = sorted({str(cell[keys.index(name)]) for cell in cells}) if name in keys else []
+        if value not in known:
+            has = f"use one of {', '.join(known)}" if known else f"it has no {name}s"
+            raise ValueError(f"{name} {value!r} is not in the table: {has}")
+        cells = [cell for cell in cells if str(cell[keys.index(name)]) == value]
+    return cells

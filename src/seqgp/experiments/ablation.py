@@ -18,7 +18,7 @@ KEYS = ("dataset", "mode", "mean", "skip", "seed")
 MODES = ("regression", "autoregression")
 
 
-def cells(seeds: int) -> list[tuple[Any, ...]]:
+def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
     """Both data sets, one step ahead, both mean functions, skip on and off."""
     return [
         (dataset, mode, mean, skip, seed)

@@ -27,7 +27,12 @@ UNITS = (2, 4, 8, 16, 32)
 DELAYS = (5, 14, 35, 70)  # mini-batches; an epoch has 14
 RATES = (1e-3, 3e-3, 1e-2, 3e-2)
 _EPOCHS = {"convergence": 80, "units": 50, "delay": 40}
-_COMMON: dict[str, Any] = {"encoder": "lstm", "mean": "zero", "batch_size": 32}
+_COMMON: dict[str, Any] = {
+    "encoder": "lstm",
+    "mean": "zero",
+    "batch_size": 32,
+    "calibrate": False,  # nothing is chosen here
+}
 
 
 def cells(seeds: int, quick: bool) -> list[tuple[Any, ...]]:

@@ -30,10 +30,14 @@ _GRID: dict[str, tuple[Any, ...]] = {
     "hidden": (16, 64),
 }
 _EPOCHS = 120
-_GP_AGAIN = (("drives", "gp-narx", "autoregression"), ("drives", "gp-rnn", "autoregression"))
+_GP_AGAIN = (
+    ("drives", "gp-narx", "autoregression"),
+    ("drives", "gp-rnn", "autoregression"),
+    ("actuator", "gp-lstm", "autoregression"),
+)
 
 
-def cells(seeds: int) -> list[tuple[Any, ...]]:
+def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
     """All searched rows of table 2, all options, side by side."""
     rows = [
         (dataset, model, mode)
@@ -57,6 +61,7 @@ def settings(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     return {
         "encoder": model.removeprefix("gp-"),
         "mean": "zero",
+        "calibrate": False,
         "batch_size": table2.BATCH[dataset],
         "epochs": 3 if quick else _EPOCHS,
         **{key: type(_GRID[key][0])(float(value)) for key, value in values.items()},

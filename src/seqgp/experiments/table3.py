@@ -69,7 +69,7 @@ _SEEDS = {"gef": 5, "car": 3}
 _RECIPES: dict[tuple[str, str, str], dict[str, Any]] = {}
 
 
-def cells(seeds: int) -> list[tuple[Any, ...]]:
+def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
     """Every model on every task: five seeds for the grid, three for the car (or fewer)."""
     return [
         (dataset, model, mode, seed)
@@ -140,7 +140,11 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     dataset, model, mode, seed = cell
     start = time.perf_counter()
     train, validation, test = parts(dataset, mode, model)
-    baselines = {"persistence": Persistence, "ridge": LinearModel, "boosting": Boosting}
+    baselines: dict[str, Any] = {
+        "persistence": Persistence,
+        "ridge": LinearModel,
+        "boosting": Boosting,
+    }
     if model in baselines:
         fitted: Any = baselines[model]().fit(train, validation)
     else:
