@@ -1,0 +1,162 @@
+"""Predictions over the data, and what is left of the data after them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from seqgp.plots.canvas import (
+    BAND,
+    BIAS,
+    MODEL,
+    TRUTH,
+    label,
+    legend,
+    new_figure,
+    thin,
+    time_axis,
+    write_out,
+)
+
+__all__ = ["error_plot", "forecast_plot", "residual_plot"]
+
+Array = NDArray[np.float64]
+
+_MOST_POINTS = 3000  # drawn in one cloud
+_MOST_STEPS = 2000  # drawn in one line
+_BINS = 12
+_INTERVAL = 1.959964  # deviations to either side that hold 95%
+
+
+def forecast_plot(frame: pd.DataFrame, target: str, last: int | None = None) -> Figure:
+    """Prediction, its widest band, and the truth where the frame has it, over time.
+
+    Args:
+        frame: as :meth:`seqgp.Forecaster.predict`, ``forecast`` or ``evaluate`` give; truth is a column
+            named as the target. Rows without a prediction leave a gap.
+        target: the column predicted.
+        last: draw only so many rows at the end.
+    """
+    frame = frame if last is None else frame.iloc[-last:]
+    rows = frame.iloc[thin(len(frame), _MOST_STEPS)]
+    mean, (lower, upper, name) = _column(rows, target, "mean"), _band(rows, target)
+    figure, (axis,) = new_figure()
+    times = time_axis(axis, rows.index)
+    breaks = _breaks(times)
+    x = _split(times, breaks)
+    ends = _split(lower, breaks), _split(upper, breaks)
+    axis.fill_between(x, *ends, color=BAND, linewidth=0, label=name)
+    marker = "o" if len(rows) <= 150 else ""
+    if target in rows:
+        truth = _split(rows[target].to_numpy(np.float64), breaks)
+        axis.plot(x, truth, marker or "-", color=TRUTH, markersize=3, linewidth=1, label="measured")
+    axis.plot(x, _split(mean, breaks), color=MODEL, linewidth=1.4, label="predicted")
+    axis.set_ylabel(label(target))
+    legend(axis)
+    return figure
+
+
+def residual_plot(frame: pd.DataFrame, target: str) -> Figure:
+    """Measured minus predicted over time, with the model's own 95% range around zero.
+
+    ``frame`` is that of :meth:`seqgp.Forecaster.evaluate`; at most 3,000 rows are drawn.
+    """
+    rows = _scored(frame, target)
+    rows = rows.iloc[thin(len(rows), _MOST_POINTS)]
+    error = rows[target].to_numpy() - _column(rows, target, "mean")
+    figure, (axis,) = new_figure()
+    times = time_axis(axis, rows.index)
+    half = _INTERVAL * _column(rows, target, "std")
+    few = thin(len(rows), _MOST_STEPS)
+    breaks = _breaks(times[few])
+    x, half = _split(times[few], breaks), _split(half[few], breaks)
+    axis.fill_between(x, -half, half, color=BAND, linewidth=0, label="95% range")
+    axis.scatter(times, error, s=4, color=TRUTH, linewidths=0, rasterized=True)
+    axis.axhline(0, color=TRUTH, linewidth=0.8)
+    axis.set_ylabel("measured − predicted")
+    legend(axis)
+    return figure
+
+
+def error_plot(frame: pd.DataFrame, target: str) -> Figure:
+    """Measured minus predicted against the prediction, with the mean error of each range.
+
+    ``frame`` is that of :meth:`seqgp.Forecaster.evaluate`; at most 3,000 rows are drawn, and all count
+    in the means.
+    """
+    rows = _scored(frame, target)
+    mean = _column(rows, target, "mean")
+    error = rows[target].to_numpy() - mean
+    figure, (axis,) = new_figure()
+    few = thin(len(rows), _MOST_POINTS)
+    axis.scatter(mean[few], error[few], s=4, color=TRUTH, linewidths=0, alpha=0.6, rasterized=True)
+    axis.axhline(0, color=TRUTH, linewidth=0.8)
+    if len(rows) >= 5 * _BINS:
+        parts = np.array_split(np.argsort(mean, kind="stable"), _BINS)
+        points = [(mean[part].mean(), error[part].mean()) for part in parts]
+        axis.plot(*zip(*points, strict=True), "o-", color=BIAS, markersize=4, label="mean error")
+        legend(axis)
+    axis.set_xlabel(f"predicted {label(target)}")
+    write_out(axis.xaxis)
+    axis.xaxis.set_major_locator(MaxNLocator(5))
+    axis.set_ylabel("measured − predicted")
+    return figure
+
+
+def _column(frame: pd.DataFrame, target: str, name: str) -> Array:
+    """The column of that name, which with several targets is preceded by the target's."""
+    full = f"{target}.{name}"
+    if full not in frame and name not in frame:
+        raise ValueError(
+            f"the frame has columns {', '.join(map(str, frame.columns))}, expected {name!r} or "
+            f"{full!r}: pass what predict, forecast or evaluate gave, and one of its targets"
+        )
+    return frame[full if full in frame else name].to_numpy(np.float64)
+
+
+def _band(frame: pd.DataFrame, target: str) -> tuple[Array, Array, str]:
+    """The widest band that the frame's quantiles make, and its name; without any, 95% Gaussian."""
+    prefix = f"{target}." if f"{target}.mean" in frame else ""
+    start = f"{prefix}q"
+    names = [str(name) for name in frame.columns if str(name).startswith(start)]
+    levels = {float(name[len(start) :]): name for name in names if _is_number(name[len(start) :])}
+    low, high = min(levels, default=0.5), max(levels, default=0.5)
+    if low < 0.5 < high:
+        text = f"{100 * (high - low):g}% range"
+        return frame[levels[low]].to_numpy(), frame[levels[high]].to_numpy(), text
+    mean, half = _column(frame, target, "mean"), _INTERVAL * _column(frame, target, "std")
+    return mean - half, mean + half, "95% range"
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdigit()
+
+
+def _scored(frame: pd.DataFrame, target: str) -> pd.DataFrame:
+    """Rows that have a prediction and the truth."""
+    mean = _column(frame, target, "mean")
+    if target not in frame:
+        raise ValueError(
+            f"the frame has no column {target!r} with the measured values: pass the frame of evaluate"
+        )
+    both = np.isfinite(mean) & np.isfinite(frame[target].to_numpy(np.float64))
+    return frame.iloc[np.flatnonzero(both)]
+
+
+def _breaks(times: NDArray[Any]) -> NDArray[np.int64]:
+    """Positions before which a line has to break, because rows are missing there."""
+    steps = np.diff(times).astype(np.int64)
+    return np.flatnonzero(steps > 1.5 * np.median(steps)) + 1 if len(steps) else np.empty(0, int)
+
+
+def _split(values: NDArray[Any], breaks: NDArray[np.int64]) -> NDArray[Any]:
+    """Values with nothing at each break, so that no line is drawn across."""
+    if values.dtype.kind in "iu":
+        values = values.astype(np.float64)
+    gap = np.datetime64("NaT") if values.dtype.kind == "M" else np.nan
+    return np.insert(values, breaks, gap)
