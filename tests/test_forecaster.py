@@ -417,3 +417,9 @@ def test_local_time_survives_the_state(df):
     found = forecaster.predict(local.iloc[TRAIN:].tz_convert("UTC"))
     assert found.notna().all(axis=None)
     pd.testing.assert_frame_equal(found, forecaster.predict(local.iloc[TRAIN:]), check_freq=False)
+
+
+@pytest.mark.parametrize("name", ["mean", "std", "q0.025"])
+def test_a_target_named_like_a_prediction_is_refused(name):
+    with pytest.raises(ValueError, match="rename it"):
+        Forecaster(name)

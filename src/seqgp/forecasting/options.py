@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,6 +84,11 @@ class ForecasterOptions:
                     f"column {name!r} is named {columns.count(name)} times among target, inputs, "
                     "past_inputs and time: name it once"
                 )
+        if self.target in {"mean", "std"} or re.fullmatch(r"q[0-9.]+", str(self.target)):
+            raise ValueError(
+                f"target {self.target!r} has the name of a column of predictions (mean, std, q0.025, "
+                "...): rename it first"
+            )
         if self.mode == "regression" and not self.layout.features:
             raise ValueError(
                 "mode='regression' has nothing to predict from: name inputs, past_inputs or calendar "
