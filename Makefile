@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: venv test lint format clean
+.PHONY: venv demo test lint format clean
 
 venv: .venv/.installed
 
@@ -10,6 +10,10 @@ venv: .venv/.installed
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
+
+# A real forecast in two minutes: a table here, a report, a picture and a model in seqgp-demo/.
+demo: venv
+	$(BIN)/seqgp demo
 
 test: venv
 	$(BIN)/python -m pytest --cov --cov-report=term

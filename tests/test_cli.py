@@ -145,13 +145,3 @@ def test_expected_errors_are_one_line(capsys, error, code):
     out, err = capsys.readouterr()
     assert (stop.value.code, out) == (code, "")
     assert err == f"Error: {' '.join(str(error).split())}\n"
-
-
-def test_bugs_are_not_hidden():
-    def fail() -> None:
-        raise KeyError("a bug")
-
-    app = typer.Typer()
-    app.command()(fail)
-    with pytest.raises(KeyError, match="a bug"):
-        run(app, [])
