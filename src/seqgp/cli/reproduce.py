@@ -18,6 +18,7 @@ _WHAT = (
     "fig-optimization",
     "fig-performance",
     "fig-scalability",
+    "fig-car",
     "ablation-mean",
     "search-table2",
 )
@@ -60,6 +61,7 @@ def _experiment(what: str) -> Any:
     """The module with its cells; imported here, since it brings torch with it."""
     from seqgp.experiments import (
         ablation,
+        car,
         optimization,
         performance,
         scalability,
@@ -74,6 +76,7 @@ def _experiment(what: str) -> Any:
         "fig-optimization": optimization,
         "fig-performance": performance,
         "fig-scalability": scalability,
+        "fig-car": car,
         "ablation-mean": ablation,
         "search-table2": search,
     }[what]

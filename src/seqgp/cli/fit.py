@@ -1,0 +1,286 @@
+"""``seqgp fit``: from a table to a model file, with scores on rows that training did not see."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time as clock
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seqgp.cli.files import PIPE, check_place, read_data
+from seqgp.cli.options import Data, Force, Json, check_model_path, names
+from seqgp.cli.show import evaluation_document, print_evaluation, print_json, say
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from seqgp.forecasting import Evaluation, Forecaster
+
+__all__ = ["EXAMPLE", "command", "find_time"]
+
+EXAMPLE = "Example: seqgp fit load.csv --target load --inputs t1,t2 --calendar hour"
+
+
+def command(
+    data: Data,
+    target: Annotated[str, typer.Option(metavar="NAMES", help="Columns to predict.")],
+    inputs: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Columns known in advance.")
+    ] = None,
+    past_inputs: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Columns known up to now only.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column of times; else found, or rows count.")
+    ] = None,
+    frequency: Annotated[
+        str | None, typer.Option(metavar="STEP", help="From row to row: h, 15min, D; else found.")
+    ] = None,
+    lag: Annotated[int, typer.Option(metavar="N", help="Rows that a prediction looks back.")] = 48,
+    horizon: Annotated[int, typer.Option(metavar="N", help="Rows that it looks ahead.")] = 1,
+    mode: Annotated[
+        str, typer.Option(metavar="M", help="Or regression, simulation.")
+    ] = "autoregression",
+    calendar: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Any of hour, weekday, yearday.")
+    ] = None,
+    holidays: Annotated[
+        str | None, typer.Option(metavar="DATES", help="Days to mark: 2024-12-25,2025-01-01.")
+    ] = None,
+    missing: Annotated[
+        str, typer.Option(metavar="HOW", help="Windows with gaps: drop, interpolate.")
+    ] = "drop",
+    max_gap: Annotated[
+        int, typer.Option(metavar="N", help="Longest gap to interpolate, rows.")
+    ] = 3,
+    encoder: Annotated[
+        str, typer.Option(metavar="E", help="Or gru, rnn, narx, lstm-peephole.")
+    ] = "lstm",
+    hidden: Annotated[int, typer.Option(metavar="N", help="Units of the network.")] = 64,
+    epochs: Annotated[
+        int | None, typer.Option(metavar="N", help="Passes over the data; else by its size.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the random numbers.")] = 0,
+    device: Annotated[str, typer.Option(metavar="D", help="Or cpu, cuda.")] = "auto",
+    test: Annotated[
+        float, typer.Option(metavar="SHARE", help="The last rows, held back for scores.")
+    ] = 0.1,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Model file; else DATA's name .seqgp.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also a web page on the test rows.")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Train a model on a table.
+
+    The last rows are held back for honest scores, then added to the model, so that forecasts
+    start at the end of the table. Ctrl-C keeps the best model so far.
+    """
+    if not 0.0 <= test < 1.0:
+        raise ValueError(f"--test is {test:g}, expected a share of the rows from 0 to below 1")
+    path = Path(f"{_stem(data)}.seqgp") if out is None else out
+    check_model_path(path, force)
+    if report is not None:
+        check_place(report)
+    df = read_data(data)
+    from seqgp.forecasting import Forecaster
+
+    targets, known, past = names(target), names(inputs), names(past_inputs)
+    time = time or find_time(df, {*targets, *known, *past})
+    forecaster = Forecaster(
+        targets[0] if len(targets) == 1 else targets,
+        inputs=known,
+        past_inputs=past,
+        time=time,
+        lag=lag,
+        horizon=horizon,
+        mode=mode,
+        calendar=names(calendar),
+        holidays=names(holidays),
+        frequency=frequency,
+        missing=missing,
+        max_gap=max_gap,
+    )
+    options = {"encoder": encoder, "hidden": hidden, "random_state": seed, "device": device}
+    train, held = _prepare(
+        forecaster, df, test, options | ({} if epochs is None else {"epochs": epochs})
+    )
+    start = clock.perf_counter()
+    with _interruptible() as stop:
+        say(
+            f"training on {len(train):,} rows" + (f", {len(held):,} held back" if len(held) else "")
+        )
+        forecaster.fit(train, stop=stop)
+        stopped = stop()
+    seconds = clock.perf_counter() - start
+    _say_done(forecaster, stopped, seconds)
+    found = _score(forecaster, held)
+    if report is not None and found is not None:
+        _report(forecaster, held, report)
+    if len(held):
+        _add(forecaster, held)
+    forecaster.save(path)
+
+    if as_json:
+        print_json(
+            {
+                "out": path,
+                "stopped": stopped,
+                "seconds": seconds,
+                "data": asdict(forecaster.data_report_),
+                "test": None if found is None else evaluation_document(found),
+            }
+        )
+    elif found is not None:
+        print_evaluation(found)
+    say(f"model in {path}")
+
+
+def find_time(df: pd.DataFrame, taken: Collection[str]) -> str | None:
+    """The one column of dates that is not named otherwise, or None; said on stderr.
+
+    Raises:
+        ValueError: there are several.
+    """
+    import pandas as pd
+
+    if isinstance(df.index, pd.DatetimeIndex):
+        say("times are those of the table's index")
+        return None
+    found = [name for name in df.columns if name not in taken and _holds_dates(df[name])]
+    if len(found) > 1:
+        raise ValueError(
+            f"several columns hold dates ({', '.join(found)}): say with --time which has the rows' times"
+        )
+    if not found:
+        say("no column of dates: rows are counted, one step apart")
+        return None
+    say(f"time column: {found[0]} (the only one with dates)")
+    return str(found[0])
+
+
+def _holds_dates(column: Any) -> bool:
+    """Whether all values of a column are dates; its order is checked later, with a message."""
+    import warnings
+
+    import pandas as pd
+    from pandas.api import types
+
+    if isinstance(column, pd.DataFrame) or types.is_numeric_dtype(column.dtype):
+        return False
+    if types.is_datetime64_any_dtype(column.dtype):
+        return True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # pandas' remarks on formats
+        for values in (column.head(20), column):  # most columns of text are known by a few rows
+            # Words such as "May" parse as dates too, so there must be a digit.
+            if not values.astype(str).str.contains(r"\d").all():
+                return False
+            if pd.to_datetime(values, errors="coerce", utc=True).isna().any():
+                return False
+    return True
+
+
+def _stem(data: str) -> str:
+    """The name of the data file without folder and suffixes."""
+    if data == PIPE:
+        return "model"
+    name = Path(data).name
+    for suffix in (".gz", ".csv", ".parquet", ".txt", ".tsv"):
+        name = name.removesuffix(suffix)
+    return name or "model"
+
+
+def _prepare(
+    forecaster: Forecaster, df: pd.DataFrame, test: float, options: dict[str, Any]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Check the whole table before minutes of training, set the model, and split the rows in time."""
+    import numpy as np
+
+    from seqgp.forecasting.fitting import default_model
+    from seqgp.forecasting.table import cut, read_table
+    from seqgp.forecasting.timeline import infer_step, read_times
+
+    layout = forecaster.layout
+    times = read_times(df, forecaster.time)
+    table = read_table(df, layout, forecaster.frequency or infer_step(times), times)
+    known = np.flatnonzero(np.isfinite(table.targets(layout)[table.own]).any(1))
+    n = int(known[-1]) + 1 if len(known) else len(df)  # rows after that are to be forecast
+    held = int(test * n)
+    if n - held < layout.need + 2:
+        raise ValueError(
+            f"the table has {n} rows up to its last target, of which {held} are held back for scores; "
+            f"--lag {layout.lag} and --horizon {layout.horizon} need at least {layout.need + 2} to train "
+            "on: use a shorter lag, --test 0, or more rows"
+        )
+    forecaster.model = default_model(cut(table, layout).windows).set_params(**options)
+    return df.iloc[: n - held], df.iloc[n - held : n]
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Within it the first Ctrl-C only makes the function it gives say True; the second ends all."""
+    asked = False
+
+    def handle(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        # Straight to the descriptor: the signal may have come in the middle of another write.
+        os.write(2, b"\nstopping: the best model so far is kept (Ctrl-C again to end at once)\n")
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _say_done(forecaster: Forecaster, stopped: bool, seconds: float) -> None:
+    report = forecaster.data_report_
+    model = getattr(forecaster.model_, "model", forecaster.model_)  # that of a free run wraps one
+    say(
+        f"{'stopped by Ctrl-C' if stopped else 'trained'} after {len(model.history_)} epochs in "
+        f"{seconds:.0f} s; the state kept is that of epoch {model.best_epoch_}"
+    )
+    left = report.windows - report.windows_used
+    filled = sum(report.interpolated_values.values())
+    if left or filled or report.missing_times:
+        say(
+            f"missing data: {report.missing_times:,} times skipped, {filled:,} values interpolated, "
+            f"{left:,} of {report.windows:,} windows left out"
+        )
+
+
+def _score(forecaster: Forecaster, held: pd.DataFrame) -> Evaluation | None:
+    """Scores on the rows held back; a trained model is not lost where there are none to be had."""
+    if not len(held):
+        return None
+    try:
+        return forecaster.evaluate(held)
+    except ValueError as error:
+        say(f"no scores: {error}")
+        return None
+
+
+def _report(forecaster: Forecaster, held: pd.DataFrame, path: Path) -> None:
+    from seqgp.report import write_report
+
+    write_report(forecaster, held, path)
+    say(f"report in {path}")
+
+
+def _add(forecaster: Forecaster, held: pd.DataFrame) -> None:
+    """Let the model know the rows held back, so that forecasts start after them."""
+    forecaster.update(held)
+    say("the scores are of those held back, unseen rows; the saved model has been given them since")

@@ -1,0 +1,92 @@
+"""What commands print: one JSON document or short tables on stdout, messages on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from seqgp.forecasting import Evaluation
+
+__all__ = ["evaluation_document", "plain", "print_evaluation", "print_json", "print_table", "say"]
+
+
+def say(text: str) -> None:
+    """A message, on stderr."""
+    typer.echo(text, err=True)
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on stdout; what is not a finite number becomes null."""
+    typer.echo(json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def plain(value: Any) -> Any:
+    """The same with dicts, lists, text, finite numbers and None only, as JSON can hold it."""
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if hasattr(value, "item"):  # a number of NumPy's
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int) else str(value)
+
+
+def evaluation_document(found: Evaluation) -> dict[str, Any]:
+    """Scores of the model, persistence and ridge; of several targets, a list under ``targets``."""
+    documents: list[dict[str, Any]] = [
+        {"target": target} | {str(name): _scores(row) for name, row in table.iterrows()}
+        for target, table in found.metrics.items()
+    ]
+    return documents[0] if len(documents) == 1 else {"targets": documents}
+
+
+def print_evaluation(found: Evaluation) -> None:
+    """A table of scores for each target, coverage with the error that chance allows it."""
+    from seqgp.metrics import coverage_error
+
+    for target, table in found.metrics.items():
+        n = int(table["n"].iloc[0])
+        errors = {level: 100 * coverage_error(n, level / 100) for level in (80, 95)}
+        print_table(
+            f"{target}, {n:,} rows",
+            ["", "RMSE", "MAE", "NLPD", "CRPS", "in 80%", "in 95%"],
+            [
+                [
+                    str(name),
+                    *(f"{row[key]:.4g}" for key in ("rmse", "mae", "nlpd", "crps")),
+                    *(f"{100 * row[f'cov{level}']:.1f} ± {e:.1f}" for level, e in errors.items()),
+                ]
+                for name, row in table.iterrows()
+            ],
+        )
+    say(
+        "RMSE, MAE, NLPD, CRPS: lower is better. Of the rows, 80 and 95% should lie in those intervals; "
+        "± is what chance alone allows."
+    )
+
+
+def print_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on stdout, the first column to the left, the others to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if i else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, markup=False).print(table)
+
+
+def _scores(row: pd.Series[Any]) -> dict[str, Any]:
+    return {str(key): int(value) if key == "n" else float(value) for key, value in row.items()}
