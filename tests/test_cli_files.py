@@ -11,8 +11,8 @@ import pytest
 
 from cli_data import series
 from seqgp.cli.files import read_data, replacing, write_table
-from seqgp.cli.fit import find_time
 from seqgp.cli.show import plain
+from seqgp.cli.times import find_time
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])

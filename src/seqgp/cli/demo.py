@@ -72,7 +72,7 @@ def _print(found: Demo, title: str) -> None:
     n = int(found.scores["n"].iloc[0])
     error = 100 * coverage_error(n)
     print_table(
-        f"{title}: the next hour, {n:,} unseen hours",
+        f"{title}, {n:,} unseen hours",
         ["", "RMSE (MW)", "NLPD", "in the 95% interval"],
         [
             [

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PIPE", "check_output", "read_data", "replacing", "write_table"]
+__all__ = ["PIPE", "check_output", "check_place", "read_data", "replacing", "write_table"]
 
 PIPE = "-"  # standard input or output in the place of a file
 _MODEL = b'{"__metadata__":{"seqgp":'  # in a model file, after eight bytes

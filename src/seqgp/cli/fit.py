@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time as clock
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -16,13 +16,14 @@ import typer
 from seqgp.cli.files import PIPE, check_place, read_data
 from seqgp.cli.options import Data, Force, Json, check_model_path, names
 from seqgp.cli.show import evaluation_document, print_evaluation, print_json, say
+from seqgp.cli.times import find_time
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from seqgp.forecasting import Evaluation, Forecaster
 
-__all__ = ["EXAMPLE", "command", "find_time"]
+__all__ = ["EXAMPLE", "command"]
 
 EXAMPLE = "Example: seqgp fit load.csv --target load --inputs t1,t2 --calendar hour"
 
@@ -143,51 +144,6 @@ def command(
     elif found is not None:
         print_evaluation(found)
     say(f"model in {path}")
-
-
-def find_time(df: pd.DataFrame, taken: Collection[str]) -> str | None:
-    """The one column of dates that is not named otherwise, or None; said on stderr.
-
-    Raises:
-        ValueError: there are several.
-    """
-    import pandas as pd
-
-    if isinstance(df.index, pd.DatetimeIndex):
-        say("times are those of the table's index")
-        return None
-    found = [name for name in df.columns if name not in taken and _holds_dates(df[name])]
-    if len(found) > 1:
-        raise ValueError(
-            f"several columns hold dates ({', '.join(found)}): say with --time which has the rows' times"
-        )
-    if not found:
-        say("no column of dates: rows are counted, one step apart")
-        return None
-    say(f"time column: {found[0]} (the only one with dates)")
-    return str(found[0])
-
-
-def _holds_dates(column: Any) -> bool:
-    """Whether all values of a column are dates; its order is checked later, with a message."""
-    import warnings
-
-    import pandas as pd
-    from pandas.api import types
-
-    if isinstance(column, pd.DataFrame) or types.is_numeric_dtype(column.dtype):
-        return False
-    if types.is_datetime64_any_dtype(column.dtype):
-        return True
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # pandas' remarks on formats
-        for values in (column.head(20), column):  # most columns of text are known by a few rows
-            # Words such as "May" parse as dates too, so there must be a digit.
-            if not values.astype(str).str.contains(r"\d").all():
-                return False
-            if pd.to_datetime(values, errors="coerce", utc=True).isna().any():
-                return False
-    return True
 
 
 def _stem(data: str) -> str:

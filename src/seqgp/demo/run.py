@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,18 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from seqgp.demo.data import Series
+from seqgp.demo.picture import forecast_picture, save_picture
 from seqgp.estimator import SequenceGP, SequenceNet
 from seqgp.forecasting import Forecaster
-from seqgp.plots import forecast_plot
 from seqgp.report import write_report
 
 __all__ = ["Demo", "run_demo"]
 
 _TEST = 8 * 7 * 24  # hours at the end that no model sees
-_WEEK = 7 * 24
 _LAG = 24
 # Chosen on the eight weeks before the test rows. Both have the same network and passes over the
 # data; the GP starts from the plain network and needs no linear mean beside that.
@@ -82,10 +78,7 @@ def run_demo(series: Series, folder: Path, quick: bool, say: Callable[[str], Non
         "report": folder / "report.html",
         "model": folder / "model.seqgp",
     }
-    figure = forecast_plot(found.frame, "load", last=_WEEK)
-    figure.axes[0].set_title(f"{series.title}: the last week, each hour predicted one hour ahead")
-    figure.axes[0].set_ylabel("load (MW)")
-    _save(figure, files["picture"])
+    save_picture(forecast_picture(found.frame, series.title), files["picture"])
     write_report(gp, test, files["report"], title=series.title)
     gp.save(files["model"])
     return Demo(scores, files, time.perf_counter() - start)
@@ -104,12 +97,3 @@ def _fit(
     ).fit(train)
     say(f"{name}: trained in {time.perf_counter() - start:.0f} s")
     return forecaster
-
-
-def _save(figure: Figure, path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        figure.savefig(temporary, format="png", dpi=150)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
