@@ -68,8 +68,7 @@ class GP(nn.Module):
             )
         self.latent_dim = latent_dim
         self.outputs = outputs
-        self._inference = inference, grid_size
-        self.restart()
+        self.inference = build_inference(inference, grid_size)
         self._product = inference != "exact"
         self.kernel = kernel
         self._noise_constraint = log_greater_than(NOISE_FLOOR).double()
@@ -78,7 +77,7 @@ class GP(nn.Module):
 
     def restart(self) -> None:
         """Forget where iterative solves ended: the next begins as the first did."""
-        self.inference = build_inference(*self._inference)
+        self.inference.restart()
 
     def __setattr__(self, name: str, value: Any) -> None:
         # nn.Module registers modules before it looks at properties, so the kernel is checked here.

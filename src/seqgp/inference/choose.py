@@ -36,6 +36,10 @@ class Auto:
             return self.exact.posterior(kernel, noise, statistics, squeeze)
         return self.grid.posterior(kernel, noise, statistics, squeeze)
 
+    def restart(self) -> None:
+        """Forget where iterative solves on the grid ended."""
+        self.grid.restart()
+
 
 def build_inference(name: str, grid_size: int | None = None) -> Inference:
     """The inference of that name."""

@@ -109,6 +109,9 @@ class Exact:
             cholesky=L.detach(),
         )
 
+    def restart(self) -> None:
+        """Nothing is remembered from one conditioning to the next."""
+
 
 def _cholesky(K: Tensor, noise: Tensor, H: Tensor) -> tuple[Tensor, float]:
     """Lower factor of ``K + (noise + jitter) I`` with the least jitter that works, and the jitter."""

@@ -98,3 +98,7 @@ class Inference(Protocol):
     def posterior(self, kernel: Kernel, noise: Tensor, statistics: Any, squeeze: bool) -> Posterior:
         """The posterior under a kernel and noise ``(outputs,)``; ``nlml`` carries their gradient."""
         ...
+
+    def restart(self) -> None:
+        """Forget where iterative solves ended, if there were any."""
+        ...

@@ -51,3 +51,6 @@ class Readout(nn.Module):
         return ReadoutPosterior(
             nlml=nlml, noise=noise, squeeze=False, diagnostics=Diagnostics("readout", n)
         )
+
+    def restart(self) -> None:
+        """Nothing is remembered from one conditioning to the next."""

@@ -143,6 +143,10 @@ class Grid:
         reaching.__dict__["tables"] = posterior.tables  # made for the loss: keep them
         return reaching
 
+    def restart(self) -> None:
+        """Forget where iterative solves ended: the next begins as the first did."""
+        self._warm.clear()
+
     def _condition(
         self,
         columns: Tensor,
