@@ -35,7 +35,7 @@ _OPENING = b'{"__metadata__":{"seqgp":"'  # how the index of a model file begins
 _LENGTH = 8  # bytes that hold the length of the index
 _LONGEST_INDEX = 16 * 2**20
 _ZEROS = "0" * 64
-_DTYPES = ("F32", "F64", "I64")
+_DTYPES = ("F32", "F64", "I64", "U8", "BOOL")  # the last two in checkpoints only
 
 
 def write(path: Path, header: Mapping[str, Any], arrays: Arrays) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -20,10 +22,11 @@ from torch import Tensor, nn
 from seqgp.data import Standardizer, TensorWindows, WindowSet
 from seqgp.data.arrays import as_targets, as_windows
 from seqgp.encoders import Skip, build_encoder, width_of
+from seqgp.estimator.identity import identity
 from seqgp.estimator.options import check_options, resolve_device
 from seqgp.inference import Posterior
 from seqgp.means import MeanFunction, fit_mean
-from seqgp.training import Layer, Part, Settings, Trained, encode, train
+from seqgp.training import Checkpoint, Layer, Part, Settings, Trained, encode, train
 from seqgp.training.progress import progress_bar
 
 __all__ = ["SequenceRegressor"]
@@ -68,12 +71,19 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         y: ArrayLike | None = None,
         validation: tuple[ArrayLike, ArrayLike] | WindowSet | None = None,
         stop: Callable[[], bool] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Train on windows ``X`` and targets ``y`` (a WindowSet brings its own targets).
 
         ``validation`` gives the rows to choose the best epoch on, ``(X, y)`` or a WindowSet, in
         place of the last ``validation_fraction`` of the rows; these never join the posterior.
         ``stop`` is asked now and then whether to end training early, with the best state so far.
+
+        ``checkpoint`` names a file to which the state of training is written after every epoch,
+        pre-training included. Where the file exists, training goes on from it and ends with the
+        numbers, bit for bit, of a fit that was never interrupted; options, data and versions must
+        be those of that fit. It is removed when training has come to its end, since the model is
+        what remains, and left where ``stop`` ended it early, to go on from.
         """
         check_options(self.get_params(deep=False))
         device = resolve_device(self.device)
@@ -98,11 +108,20 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
             )
 
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        saved = None
+        if checkpoint is not None:
+            rows = {"X": windows, "y": targets}
+            if chosen_on is not None:
+                rows |= {"validation X": chosen_on[0], "validation y": chosen_on[1]}
+            saved = Checkpoint(Path(checkpoint), identity(self, device, rows), seed)
+            seed = saved.seed
         # The global generator is put back afterwards: fitting a model changes nobody's random numbers.
         cuda = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
             torch.manual_seed(seed)
-            self._fit(every, z, held, chosen_on, device, stop)
+            stopped = self._fit(every, z, held, chosen_on, device, stop, saved)
+        if saved is not None and not stopped:
+            saved.remove()
         return self
 
     def _fit(
@@ -113,7 +132,9 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         chosen_on: tuple[Array | WindowSet, Array] | None,
         device: torch.device,
         stop: Callable[[], bool] | None,
-    ) -> None:
+        checkpoint: Checkpoint | None,
+    ) -> bool:
+        """Train and condition; whether training was stopped before its end."""
         n = self.n_rows_ = len(z)
         rows = torch.arange(n - held, device=device)
         self.mean_function_ = fit_mean(self.mean, part_of(every, rows), z[: n - held])
@@ -141,14 +162,18 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         settings = Settings(**options)
         seed = torch.initial_seed()
         kept: tuple[nn.Module, Layer, Trained] | None = None
+        stopped = False
         with progress_bar(self.restarts * self.epochs, self.progress) as on_epoch:
             for start in range(self.restarts):
-                if kept is not None and stop is not None and stop():
+                stopped = stopped or (kept is not None and stop is not None and stop())
+                if stopped:
                     break
                 torch.manual_seed((seed + start) % 2**63)
                 generator = torch.Generator().manual_seed((seed + start) % 2**63)
                 encoder, width = self._encoder(part.windows[slice(0, 2)], device)
-                network, layer = self._build(encoder, width, part, validation, settings, generator)
+                network, layer = self._build(
+                    encoder, width, part, validation, settings, generator, checkpoint
+                )
                 trained = train(
                     network,
                     layer,
@@ -158,7 +183,9 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                     generator=generator,
                     on_epoch=on_epoch,
                     stop=stop,
+                    checkpoint=checkpoint,
                 )
+                stopped = trained.stopped
                 if kept is None or trained.best_score < kept[2].best_score:
                     kept = network, layer, trained
         assert kept is not None  # restarts ≥ 1 is checked
@@ -171,6 +198,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         self.statistics_ = self.layer_.statistics(H, whole.y)
         self._condition()
         self._inspect(H, trained)
+        return stopped
 
     def _condition(self) -> None:
         """The posterior from the statistics at hand."""
@@ -187,6 +215,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         validation: Part | None,
         settings: Settings,
         generator: torch.Generator,
+        checkpoint: Checkpoint | None,
     ) -> tuple[nn.Module, Layer]:
         """The network (the encoder first) and the layer on it, ready to be trained."""
 

@@ -18,7 +18,7 @@ from seqgp.estimator.base import SequenceRegressor, windows_on
 from seqgp.gp import GP, NOISE_FLOOR
 from seqgp.inference import EXACT_ROWS
 from seqgp.kernels import lengthscale
-from seqgp.training import Layer, Part, Settings, Trained, encode
+from seqgp.training import Checkpoint, Layer, Part, Settings, Trained, encode
 from seqgp.training.health import warn_if_suspicious
 from seqgp.training.pretrain import latent_directions, pretrain
 
@@ -179,6 +179,7 @@ class SequenceGP(SequenceRegressor):
         validation: Part | None,
         settings: Settings,
         generator: torch.Generator,
+        checkpoint: Checkpoint | None,
     ) -> tuple[nn.Module, Layer]:
         device = part.y.device
         head = self._new_head(width, part.y.shape[1]).to(device)
@@ -192,6 +193,7 @@ class SequenceGP(SequenceRegressor):
                 epochs=self.pretrain_epochs,
                 validation=validation,
                 generator=generator,
+                checkpoint=checkpoint,
             )
             head.point(latent_directions(encoder, readout, part, self.latent_dim))
         head.calibrate(encode(encoder, part.windows).float())

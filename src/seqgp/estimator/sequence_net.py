@@ -8,7 +8,7 @@ from torch import nn
 
 from seqgp.estimator.base import SequenceRegressor
 from seqgp.inference import Readout
-from seqgp.training import Layer, Part, Settings
+from seqgp.training import Checkpoint, Layer, Part, Settings
 
 __all__ = ["SequenceNet"]
 
@@ -84,6 +84,7 @@ class SequenceNet(SequenceRegressor):
         validation: Part | None,
         settings: Settings,
         generator: torch.Generator,
+        checkpoint: Checkpoint | None,
     ) -> tuple[nn.Module, Layer]:
         outputs = part.y.shape[1]
         readout = self._new_head(width, outputs).to(part.y.device)

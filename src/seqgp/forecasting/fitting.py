@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -60,8 +61,14 @@ def fit_table(
     model: SequenceRegressor | None,
     validation: WindowSet | None,
     stop: Callable[[], bool] | None,
+    checkpoint: str | os.PathLike[str] | None,
 ) -> Fitted:
     """Train on every complete window of the table's known part that has its target."""
+    if checkpoint is not None and layout.mode == "simulation":
+        raise ValueError(
+            "checkpoint is of one training, and mode='simulation' trains several models after one "
+            "another: leave checkpoint out, or use mode='autoregression'"
+        )
     _check_columns(table, layout)
     whole, table = table, known_part(table, layout)
     if len(table) < layout.need + 2:
@@ -85,7 +92,7 @@ def fit_table(
         found = fit_multistep(estimator, train, longest_run(held), stop=stop)
         estimator, scores = found.model, found.scores
     else:
-        estimator.fit(windows, validation=validation, stop=stop)
+        estimator.fit(windows, validation=validation, stop=stop, checkpoint=checkpoint)
 
     y = windows.y.reshape(len(windows), -1)
     last = table.times[-1]

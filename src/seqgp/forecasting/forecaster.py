@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -103,11 +104,14 @@ class Forecaster(ForecasterOptions):
         df: pd.DataFrame,
         validation: pd.DataFrame | None = None,
         stop: Callable[[], bool] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Train on the rows of ``df``.
 
         ``validation`` has the rows to choose the best epoch on, in place of the last of ``df``.
         ``stop`` is asked now and then whether to end training early, with the best state so far.
+        ``checkpoint`` names a file that is written after every epoch and gone on from where it
+        exists; see :meth:`seqgp.SequenceGP.fit`. Not in simulation mode, which trains many models.
         """
         layout = self.layout
         times = read_times(df, self.time)
@@ -117,7 +121,7 @@ class Forecaster(ForecasterOptions):
         if validation is not None:
             rows = read_table(validation, layout, step, read_times(validation, self.time))
             held = validation_windows(rows, table, layout, step)
-        fitted = fit_table(table, layout, step, self.model, held, stop)
+        fitted = fit_table(table, layout, step, self.model, held, stop, checkpoint)
         self.model_, self.state_ = fitted.model, fitted.state
         return self
 

@@ -1,6 +1,8 @@
 """Training: condition, improve θ, improve w."""
 
-from seqgp.training.loop import (
+from seqgp.training.checkpoint import Checkpoint
+from seqgp.training.loop import train
+from seqgp.training.parts import (
     ALGORITHMS,
     EpochRecord,
     Layer,
@@ -8,7 +10,6 @@ from seqgp.training.loop import (
     Settings,
     Trained,
     encode,
-    train,
 )
 from seqgp.training.schedules import SCHEDULES, make_schedule
 from seqgp.training.surrogates import SURROGATES, make_surrogate
@@ -17,6 +18,7 @@ __all__ = [
     "ALGORITHMS",
     "SCHEDULES",
     "SURROGATES",
+    "Checkpoint",
     "EpochRecord",
     "Layer",
     "Part",

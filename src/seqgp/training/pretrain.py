@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from seqgp.inference.readout import Readout
-from seqgp.training.loop import EpochRecord, Part, Settings, encode, train
+from seqgp.training.checkpoint import Checkpoint
+from seqgp.training.loop import train
+from seqgp.training.parts import EpochRecord, Part, Settings, encode
 
 __all__ = ["latent_directions", "pretrain"]
 
@@ -22,6 +24,7 @@ def pretrain(
     epochs: int,
     validation: Part | None,
     generator: torch.Generator | None,
+    checkpoint: Checkpoint | None = None,
 ) -> list[EpochRecord]:
     """Train ``encoder`` and a linear ``readout`` on squared errors, in place."""
     plain = replace(
@@ -33,7 +36,15 @@ def pretrain(
         select="rmse",  # a plain network's density says more about its residuals' size than its fit
     )
     network = nn.Sequential(encoder, readout)
-    trained = train(network, Readout(), part, plain, validation=validation, generator=generator)
+    trained = train(
+        network,
+        Readout(),
+        part,
+        plain,
+        validation=validation,
+        generator=generator,
+        checkpoint=checkpoint,
+    )
     return trained.history
 
 

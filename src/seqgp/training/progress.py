@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from seqgp.training.loop import EpochRecord
+from seqgp.training.parts import EpochRecord
 
 __all__ = ["progress_bar"]
 
