@@ -15,7 +15,16 @@ from torch import nn
 
 import seqgp
 import seqgp.training.loop as loop
-from seqgp import Forecaster, SequenceGP, SequenceNet, TrainingWarning, WindowSet, save
+from seqgp import (
+    ArtifactError,
+    Forecaster,
+    SequenceGP,
+    SequenceNet,
+    TrainingWarning,
+    WindowSet,
+    load,
+    save,
+)
 
 N, STEPS = 120, 6
 
@@ -125,11 +134,18 @@ def test_writing_checkpoints_changes_nothing(path):
     assert_same(fit(model(**RICH), X, y, checkpoint=path), fit(model(**RICH), X, y), X)
 
 
-@pytest.mark.parametrize("theta_steps", [0, 2])
-@pytest.mark.parametrize("refresh", ["epoch", 3])
-def test_iterative_solves_resume_exactly(monkeypatch, path, theta_steps, refresh):
+@pytest.mark.parametrize(
+    ("logdet", "theta_steps", "refresh"),
+    [
+        ("lanczos", 2, "epoch"),
+        ("lanczos", 0, "epoch"),
+        ("lanczos", 1, 20),  # never in four epochs: solves to evaluate follow one another
+        ("scaled-eigenvalues", 2, 3),  # every solve can start from the one before
+    ],
+)
+def test_iterative_solves_resume_exactly(monkeypatch, path, logdet, theta_steps, refresh):
     """A rough kernel and few eigenvectors: conjugate gradients, which can start where others ended."""
-    few = partial(seqgp.inference.Grid, rank_cap=8, probes=4)
+    few = partial(seqgp.inference.Grid, logdet=logdet, rank_cap=8, probes=4)
     monkeypatch.setattr(seqgp.inference.choose, "Grid", few)
     X, y = data()
     options = dict(
@@ -263,6 +279,8 @@ def test_other_data_are_refused(monkeypatch, path):
 
 def test_damaged_and_foreign_files_are_refused(monkeypatch, path):
     whole = left_after(monkeypatch, path)
+    with pytest.raises(ArtifactError, match="is a checkpoint of a fit that has not ended"):
+        load(path)
     X, y = data()
     flipped = bytearray(whole)
     flipped[-100] ^= 1

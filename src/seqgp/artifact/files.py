@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from dataclasses import asdict
@@ -119,6 +120,11 @@ def info(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _read(path: Path) -> tuple[Header, Arrays]:
     text, arrays = read(path)
+    if "checkpoint" in json.loads(text):
+        raise ArtifactError(
+            f"{path} is a checkpoint of a fit that has not ended, expected a model file: pass it as "
+            "checkpoint to fit, with the same options and data, to go on"
+        )
     return parse_header(text, f"{path} is not a valid model file"), arrays
 
 

@@ -56,6 +56,8 @@ class Run:
         """Condition on every row at the present weights, improving θ on the way."""
         self.H = self._encode()
         statistics = self.layer.statistics(self.H, self.part.y)
+        # Solves may start from one another within a refresh, never across: a run that goes on from
+        # a checkpoint has no earlier ones.
         self.layer.restart()
         if not self.full:
             for _ in range(self.settings.theta_steps):
