@@ -275,6 +275,21 @@ def test_fit_keeps_models_that_are_there(capsys, folder):
     assert (folder / "data.seqgp").read_bytes() == before
 
 
+def test_fit_with_a_checkpoint(capsys, tmp_path):
+    data, out, checkpoint = (tmp_path / name for name in ("d.csv", "d.seqgp", "run.ckpt"))
+    series().to_csv(data, index=False)
+    checkpoint.write_text("not a checkpoint")
+    fit = ("fit", data, "--target", "load", *TRAINING, "--out", out, "--checkpoint", checkpoint)
+    code, _, err = run(capsys, *fit)
+    assert code == 2
+    assert "no checkpoint" in err
+    assert not out.exists()
+    checkpoint.unlink()
+    assert run(capsys, *fit)[0] == 0
+    assert out.exists()
+    assert not checkpoint.exists()  # training came to its end
+
+
 def test_light_start():
     """Help and version are there at once: torch takes seconds to import."""
     code = (

@@ -78,6 +78,9 @@ def command(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also a web page on the test rows.")
     ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Kept up to date; gone on from if there.")
+    ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -120,7 +123,7 @@ def command(
         say(
             f"training on {len(train):,} rows" + (f", {len(held):,} held back" if len(held) else "")
         )
-        forecaster.fit(train, stop=stop)
+        forecaster.fit(train, stop=stop, checkpoint=checkpoint)
         stopped = stop()
     seconds = clock.perf_counter() - start
     _say_done(forecaster, stopped, seconds)
