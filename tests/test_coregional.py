@@ -1,0 +1,170 @@
+"""Correlated outputs against the dense GP of all outputs and rows at once."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import seqgp
+from grid_reference import dense_grid, dense_interp, error, rows
+from seqgp.training.surrogates import make_surrogate
+
+EXACT = 1e-7
+SIZE = 12
+INFERENCES = ["exact", "grid"]
+
+
+def make_gp(inference, outputs=3, rank=2, seed=0, **options):
+    gp = seqgp.GP(
+        kernel="matern52",
+        inference=inference,
+        grid_size=SIZE,
+        outputs=outputs,
+        correlated=True,
+        output_rank=rank,
+        **options,
+    )
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in gp.parameters():
+            parameter += 0.5 * torch.randn(
+                parameter.shape, dtype=torch.float64, generator=generator
+            )
+    gp.noise = torch.linspace(0.05, 0.2, outputs, dtype=torch.float64)
+    return gp
+
+
+def kernel_matrix(gp, inference, left, right):
+    if inference == "exact":
+        return gp.kernel(left, right).to_dense()
+    K_UU = gp.kernel(dense_grid(left.shape[1], SIZE)).to_dense()
+    return dense_interp(left, SIZE) @ K_UU @ dense_interp(right, SIZE).T
+
+
+def dense(gp, inference, H, y, h, B=None, noise=None):
+    """NLML with its graph, mean ``(n*, o)`` and joint covariance ``(n*, o, n*, o)``, all written out."""
+    B = gp.output_covariance if B is None else B
+    noise = gp.noise if noise is None else noise
+    n, o = y.shape
+    K = kernel_matrix(gp, inference, H, H)
+    K_y = torch.kron(K, B) + torch.kron(torch.eye(n, dtype=torch.float64), noise.diag())
+    L = torch.linalg.cholesky(K_y)
+    alpha = torch.cholesky_solve(y.reshape(-1, 1), L)
+    nlml = (
+        0.5 * (y.reshape(-1, 1) * alpha).sum()
+        + L.diagonal().log().sum()
+        + 0.5 * n * o * math.log(2 * math.pi)
+    )
+    cross = torch.kron(kernel_matrix(gp, inference, h, H), B)
+    prior = torch.kron(kernel_matrix(gp, inference, h, h), B)
+    covariance = prior - cross @ torch.cholesky_solve(cross.T, L)
+    shape = (len(h), o, len(h), o)
+    return nlml, (cross @ alpha).reshape(-1, o), covariance.reshape(shape), prior.reshape(shape)
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+@pytest.mark.parametrize(("outputs", "rank"), [(2, 1), (3, 2), (4, 4)])
+def test_all_quantities_equal_the_dense_formulas(inference, outputs, rank):
+    H, y = rows(40, 2, outputs)
+    y = y @ torch.randn(outputs, outputs, dtype=torch.float64, generator=torch.manual_seed(3))
+    H.requires_grad_()
+    h = rows(7, 2, seed=1)[0]
+    gp = make_gp(inference, outputs, rank)
+    nlml, mean, covariance, prior = dense(gp, inference, H, y, h)
+    post = gp.condition(H, y)
+    assert error(post.nlml, nlml) < EXACT
+    wanted = [*gp.parameters(), H]
+    found = torch.autograd.grad(post.nlml, wanted)
+    for mine, theirs in zip(found, torch.autograd.grad(nlml, wanted), strict=True):
+        assert error(mine, theirs) < EXACT
+    point = torch.arange(len(h))
+    across = covariance[point, :, point, :]  # (n*, o, o): between outputs, at each point
+    found_mean, variance = post.predict(h)
+    assert error(found_mean, mean) < EXACT
+    assert error(variance, across.diagonal(dim1=1, dim2=2)) < EXACT
+    assert error(post.output_covariance(h), across) < EXACT
+    observed = across + gp.noise.diag()
+    assert error(post.output_covariance(h, observed=True), observed) < EXACT
+    assert error(post.predict(h, observed=True)[1], observed.diagonal(dim1=1, dim2=2)) < EXACT
+    assert error(post.covariance(h), covariance.diagonal(dim1=1, dim2=3).movedim(2, 0)) < EXACT
+    assert error(post.prior_covariance(h), prior.diagonal(dim1=1, dim2=3).movedim(2, 0)) < EXACT
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+@pytest.mark.parametrize("shared", [0.0, 0.7])
+def test_slopes_where_eigenvalues_coincide(inference, shared):
+    """Outputs alike in all: B has one eigenvalue twice or thrice, and the NLML is smooth there."""
+    H, y = rows(30, 1, 3)
+    gp = make_gp(inference, latent_dim=1)
+    eye = torch.eye(3, dtype=torch.float64)
+    B = (eye + shared).requires_grad_()
+    noise = torch.full((3,), 0.1, dtype=torch.float64, requires_grad=True)
+    statistics = gp.statistics(H, y)
+    post = seqgp.inference.coregionalise(gp.inference, gp.kernel, B, noise, statistics.value, False)
+    nlml = dense(gp, inference, H, y, H[:1], B, noise)[0]
+    found = torch.autograd.grad(post.nlml, [B, noise])
+    expected = torch.autograd.grad(nlml, [B, noise])
+    assert error(found[0] + found[0].T, expected[0] + expected[0].T) < EXACT
+    assert error(found[1], expected[1]) < EXACT
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+def test_slopes_by_finite_differences(inference):
+    H, y = rows(25, 1, 3)
+    gp = make_gp(inference, latent_dim=1)
+    gp.condition(H, y).nlml.backward()
+    step = 1e-5
+    for parameter in gp.parameters():
+        for k in range(parameter.numel()):
+            flat, values = parameter.data.view(-1), []
+            for sign in (1.0, -1.0):
+                flat[k] += sign * step
+                values.append(float(gp.condition(H, y).nlml.detach()))
+                flat[k] -= sign * step
+            slope = (values[0] - values[1]) / (2 * step)
+            assert float(parameter.grad.view(-1)[k]) == pytest.approx(slope, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("surrogate", ["posterior", "gradient", "block"])
+@pytest.mark.parametrize("inference", INFERENCES)
+def test_surrogates_have_the_slope_of_the_nlml(inference, surrogate):
+    H, y = rows(30, 2, 3)
+    gp, index = make_gp(inference), torch.arange(30)
+    H.requires_grad_()
+    expected = torch.autograd.grad(dense(gp, inference, H, y, H[:1].detach())[0], H)[0]
+    with torch.no_grad():
+        post = gp.condition(H, y)
+    chosen = make_surrogate(surrogate, post, H.detach(), y)
+    (found,) = torch.autograd.grad(len(y) * chosen.loss(H, y, index), H)
+    assert error(found, expected) < EXACT
+
+
+def test_loss_bounds_the_nlml():
+    H, y = rows(30, 2, 3)
+    gp = make_gp("exact")
+    with torch.no_grad():
+        post = gp.condition(H, y)
+        gap = post.nlml - post.loss(H, y).sum()
+        for seed in range(20):
+            noise = torch.randn(H.shape, dtype=torch.float64, generator=torch.manual_seed(seed))
+            moved = (H + 0.1 * noise).clamp(-1, 1)
+            assert gp.condition(moved, y).nlml < post.loss(moved, y).sum() + gap
+
+
+def test_a_diagonal_covariance_is_independent_outputs():
+    H, y = rows(50, 2, 3)
+    correlated = make_gp("exact")
+    independent = seqgp.GP(kernel="matern52", inference="exact", outputs=3)
+    independent.noise = correlated.noise
+    independent.kernel.base_kernel.lengthscale = correlated.kernel.lengthscale
+    with torch.no_grad():
+        correlated.coregion.factor.zero_()
+        independent.kernel.outputscale = correlated.output_covariance.diagonal()
+    ours, theirs = correlated.condition(H, y), independent.condition(H, y)
+    assert error(ours.nlml, theirs.nlml) < 1e-10
+    for left, right in zip(ours.predict(H), theirs.predict(H), strict=True):
+        assert error(left, right) < 1e-9
+    assert error(ours.output_covariance(H), theirs.output_covariance(H)) < 1e-9
+    assert error(ours.loss(H, y), theirs.loss(H, y)) < 1e-9
