@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 import seqgp
 from grid_reference import dense_grid, dense_interp, error, rows
+from seqgp import SequenceGP
+from seqgp.estimator.base import windows_on
+from seqgp.metrics import joint_nlpd
+from seqgp.training import encode
 from seqgp.training.surrogates import make_surrogate
 
 EXACT = 1e-7
@@ -168,3 +173,121 @@ def test_a_diagonal_covariance_is_independent_outputs():
         assert error(left, right) < 1e-9
     assert error(ours.output_covariance(H), theirs.output_covariance(H)) < 1e-9
     assert error(ours.loss(H, y), theirs.loss(H, y)) < 1e-9
+
+
+def test_options_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match=r"output_rank=4 is not between 1 and .* 3"):
+        seqgp.GP(outputs=3, correlated=True, output_rank=4)
+    batched = seqgp.kernels.build_kernel("rbf", 2, outputs=3)
+    with pytest.raises(ValueError, match="share one kernel"):
+        seqgp.GP(batched, outputs=3, correlated=True)
+
+
+def test_one_output_has_nothing_to_correlate():
+    H, y = rows(20, 2)
+    ours, plain = (seqgp.GP(correlated=c).condition(H, y[:, 0]).nlml for c in (True, False))
+    assert float(ours.detach()) == float(plain.detach())
+
+
+def test_statistics_of_parts_add_up():
+    H, y = rows(60, 2, 3)
+    gp = make_gp("grid")
+    parts = gp.statistics(H[:25], y[:25]) + gp.statistics(H[25:], y[25:])
+    whole = gp.condition(H, y)
+    assert error(gp.posterior(parts).nlml, whole.nlml) < 1e-10
+
+
+def test_predictions_beat_independent_outputs():
+    """Few rows of six outputs that follow one function, for the most part: over several draws."""
+    gains = []
+    for seed in range(4):
+        generator = torch.Generator().manual_seed(seed)
+        H, y = draw(generator, n=100, outputs=6)
+        scores = []
+        for correlated in (False, True):
+            gp = seqgp.GP(
+                inference="exact", latent_dim=1, outputs=6, correlated=correlated, output_rank=1
+            )
+            gp.initialise(y[:20])
+            statistics = gp.statistics(H[:20], y[:20])
+            optimiser = torch.optim.Adam(gp.parameters(), lr=0.1)
+            for _ in range(60):
+                optimiser.zero_grad()
+                gp.posterior(statistics).nlml.backward()
+                optimiser.step()
+            with torch.no_grad():
+                post = gp.posterior(statistics)
+                covariance = post.output_covariance(H[20:], observed=True)
+                scores.append(joint_nlpd(y[20:], post.mean(H[20:]), covariance))
+        gains.append(scores[0] - scores[1])
+    assert min(gains) > 0.03
+    assert sum(gains) / len(gains) > 0.1
+
+
+def draw(generator, n, outputs):
+    """Rows of a GP whose outputs are multiples of one function, and a little of their own."""
+
+    def normal(*shape):
+        return torch.randn(shape, dtype=torch.float64, generator=generator)
+
+    H = 2.0 * torch.rand(n, 1, dtype=torch.float64, generator=generator) - 1.0
+    K = torch.exp(-0.5 * torch.cdist(H, H).square() / 0.2**2)
+    L = torch.linalg.cholesky(K + 1e-8 * torch.eye(n, dtype=torch.float64))
+    weights = normal(1, outputs).sign() * torch.linspace(0.5, 1.5, outputs, dtype=torch.float64)
+    f = L @ (normal(n, 1) @ weights + 0.1 * normal(n, outputs))
+    return H, f + 0.3 * normal(n, outputs)
+
+
+def waves(n=200, seed=0):
+    """Windows, and three targets of which all are moved by one cause."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 3, 1))
+    cause = np.sin(4.0 * X[:, -1, 0] + 2.0 * X[:, -2, 0])
+    noise = 0.3 * rng.standard_normal((n, 3))
+    return X, 10.0 * (cause[:, None] * np.array([1.0, -0.8, 0.6]) + noise) * [1.0, 2.0, 3.0]
+
+
+def fit(X, y, **options):
+    base = dict(encoder="narx", hidden=8, epochs=4, lr=0.01, latent_dim=1, mean="zero")
+    return SequenceGP(**(base | options), random_state=0, progress=False).fit(X, y)
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+def test_estimator_predicts_the_covariance_of_outputs(inference):
+    X, y = waves()
+    model = fit(X[:120], y[:120], correlated=True, inference=inference, grid_size=24)
+    for observed in (True, False):
+        mean, covariance = model.predict(X[120:], observed=observed, return_cov=True)
+        same, std = model.predict(X[120:], observed=observed, return_std=True)
+        np.testing.assert_array_equal(mean, same)
+        np.testing.assert_allclose(np.diagonal(covariance, axis1=1, axis2=2), std**2, rtol=1e-10)
+        np.testing.assert_allclose(covariance, covariance.transpose(0, 2, 1), rtol=1e-10)
+        assert (np.linalg.eigvalsh(covariance) > 0).all()
+    h = encode(model.network_, windows_on(torch.device("cpu"), X[120:], model.x_scaler_))
+    unit = np.sqrt(model.variance_scale_) * y[:108].std(0)  # the last tenth is for validation
+    expected = model.posterior_.output_covariance(h).numpy() * unit[:, None] * unit
+    np.testing.assert_allclose(covariance, expected, rtol=1e-10)
+    assert (np.abs(covariance[:, 0, 1]) > 0.01 * std[:, 0] * std[:, 1]).all()
+    with pytest.raises(ValueError, match="return_std and return_cov"):
+        model.predict(X, return_std=True, return_cov=True)
+
+
+def test_estimator_gives_a_diagonal_covariance_of_independent_outputs():
+    X, y = waves()
+    for targets in (y, y[:, 0]):
+        model = fit(X, targets, epochs=1)
+        _, std = model.predict(X, return_std=True)
+        _, covariance = model.predict(X, return_cov=True)
+        expected = std.reshape(len(X), -1, 1) ** 2 * np.eye(targets[0].size)
+        np.testing.assert_allclose(covariance, expected, rtol=1e-12)
+
+
+def test_epochs_are_compared_by_the_joint_density():
+    X, y = waves()
+    options = dict(encoder="narx", hidden=8, epochs=1, latent_dim=1, correlated=True)
+    model = SequenceGP(**options, random_state=0, progress=False)
+    model.fit(X[:100], y[:100], validation=(X[100:], y[100:]))
+    # The rows given for validation never join the posterior: it is that of the epoch itself.
+    mean, covariance = model.predict(X[100:], return_cov=True)
+    expected = joint_nlpd(y[100:], mean, covariance) - np.log(model.y_scaler_.scale).mean()
+    assert model.history_["val_nlpd"].iloc[0] == pytest.approx(expected, rel=1e-6)
