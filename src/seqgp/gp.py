@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from seqgp.coregion import Coregion
+from seqgp.coregion import Coregion, NoiseCorrelation
 from seqgp.inference import Posterior, build_inference, coregionalise
 from seqgp.kernels import (
     build_kernel,
@@ -35,7 +35,7 @@ class GP(nn.Module):
     Holds the kernel's parameters θ and the noise σ² (float64, log-parametrised) and no data:
     :meth:`condition` returns an immutable posterior. Several outputs are independent GPs on
     the same latent points, each with its own kernel parameters; or, ``correlated``, one GP with
-    ``cov(f_a(h), f_b(h')) = B_ab k(h, h')``. The noise is independent in both.
+    ``cov(f_a(h), f_b(h')) = B_ab k(h, h')`` and noise that is correlated between outputs as well.
 
     Args:
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"spectral-mixture"``,
@@ -47,9 +47,10 @@ class GP(nn.Module):
         outputs: how many targets each row has.
         noise: initial σ².
         grid_size: grid points per dimension; by default chosen by ``latent_dim``.
-        correlated: learn a covariance B between outputs with θ (intrinsic coregionalisation); a
-            kernel given by name has no variance of its own then. Nothing changes with one output.
-        output_rank: of the part of B that correlates outputs; by default 4, or all if fewer.
+        correlated: learn a covariance B between outputs, and a correlation of their noise, with θ
+            (intrinsic coregionalisation); a kernel given by name has no variance of its own then.
+            Nothing changes with one output.
+        output_rank: of what correlates outputs, in B and in the noise; by default 4, or all if fewer.
 
     References:
         Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
@@ -86,7 +87,14 @@ class GP(nn.Module):
         self._product = inference != "exact"
         self.coregion: Coregion | None = None
         if correlated and outputs > 1:
-            self.coregion = Coregion(outputs, output_rank or min(outputs, _OUTPUT_RANK))
+            rank = min(outputs, _OUTPUT_RANK) if output_rank is None else output_rank
+            if not 1 <= rank <= outputs:
+                raise ValueError(
+                    f"output_rank={rank} is not between 1 and the number of outputs, {outputs}: a "
+                    "covariance of so many outputs has no other rank"
+                )
+            self.coregion = Coregion(outputs, rank)
+            self.noise_correlation = NoiseCorrelation(outputs, rank)
         self.kernel = kernel
         self._noise_constraint = log_greater_than(NOISE_FLOOR).double()
         self.raw_noise = nn.Parameter(torch.zeros(outputs, dtype=torch.float64))
@@ -128,6 +136,15 @@ class GP(nn.Module):
         """B ``(outputs, outputs)`` of correlated outputs, else None."""
         return None if self.coregion is None else self.coregion()
 
+    @property
+    def noise_covariance(self) -> Tensor:
+        """Covariance of the noise ``(outputs, outputs)``, with σ² on its diagonal."""
+        noise: Tensor = self._noise_constraint.transform(self.raw_noise)
+        if self.coregion is None:
+            return noise.diag()
+        correlation: Tensor = self.noise_correlation()
+        return correlation * (noise[:, None] * noise).sqrt()
+
     def initialise(self, y: Tensor) -> None:
         """Start σ² and the signal variance at the targets' own variance ``y`` ``(n[, outputs])``.
 
@@ -150,11 +167,12 @@ class GP(nn.Module):
 
     def posterior(self, statistics: Statistics) -> Posterior:
         """The posterior given :meth:`statistics`, under the present θ and σ²."""
-        noise = self._noise_constraint.transform(self.raw_noise)
         rows, squeeze = statistics.value, statistics.squeeze
         if self.coregion is None:
+            noise = self._noise_constraint.transform(self.raw_noise)
             return self.inference.posterior(self.kernel, noise, rows, squeeze)
-        return coregionalise(self.inference, self.kernel, self.coregion(), noise, rows, squeeze)
+        D = self.noise_covariance
+        return coregionalise(self.inference, self.kernel, self.coregion(), D, rows, squeeze)
 
     def condition(self, H: Tensor | ArrayLike, y: Tensor | ArrayLike) -> Posterior:
         """Posterior given latent points ``H`` ``(n, d)`` and targets ``y`` ``(n,)`` or ``(n, outputs)``."""

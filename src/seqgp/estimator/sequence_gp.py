@@ -48,11 +48,10 @@ class SequenceGP(SequenceRegressor):
         inference: ``"exact"``, ``"grid"`` (latent_dim ≤ 4), or ``"auto"``: exact up to a few
             thousand rows, else grid.
         grid_size: grid points per latent dimension; by default chosen by ``latent_dim``.
-        correlated: learn how several outputs vary together (see :class:`seqgp.GP`); then
-            ``predict(X, return_cov=True)`` has their covariance, and epochs are compared by the
-            joint density of all outputs. They share the kernel's parameters.
-        output_rank: of the part of that covariance that correlates outputs; by default 4, or all
-            if fewer.
+        correlated: learn how several outputs, and their noise, vary together (see
+            :class:`seqgp.GP`); then ``predict(X, return_cov=True)`` has their covariance, and epochs
+            are compared by the joint density of all outputs. They share the kernel's parameters.
+        output_rank: of what correlates outputs; by default 4, or all if fewer.
         algorithm: ``"delayed"`` (the posterior is renewed every ``refresh`` mini-batches),
             ``"alternating"`` (at every mini-batch) or ``"full"`` (no mini-batches).
         surrogate: what mini-batches descend on between two renewals: ``"posterior"``,

@@ -1,6 +1,6 @@
 """Correlated outputs by a change of outputs, after which they are independent.
 
-Latent functions have ``cov(f_a(h), f_b(h')) = B_ab k(h, h')``, and their noise is ``D = diag(σ²)``. A
+Latent functions have ``cov(f_a(h), f_b(h')) = B_ab k(h, h')``, and their noise the covariance D. A
 matrix M with ``B = MMᵀ`` and ``D = M diag(ν) Mᵀ`` (a symmetric eigenproblem as large as there are
 outputs) gives functions ``g = M⁻¹f`` that are independent, all with the kernel k, and noise ν_r. So any
 inference for independent outputs serves, on targets ``y M⁻ᵀ``, and
@@ -84,22 +84,22 @@ def coregionalise(
     inference: Inference,
     kernel: Kernel,
     B: Tensor,
-    noise: Tensor,
+    D: Tensor,
     statistics: Any,
     squeeze: bool,
 ) -> CoregionalPosterior:
-    """The posterior under a kernel, B ``(outputs, outputs)`` and noise ``(outputs,)``.
+    """The posterior under a kernel, and covariances B and D ``(outputs, outputs)`` of f and the noise.
 
     ``nlml`` carries the gradient of all three, and that of the rows where the inference gives it.
     """
-    mixing, unmixing = _diagonalise(B.detach(), noise.detach())
+    mixing, unmixing = _diagonalise(B.detach(), D.detach())
     white_B = unmixing @ B @ unmixing.T  # the identity, and
-    white_D = (unmixing * noise) @ unmixing.T  # diagonal, but they carry slopes
+    white_D = unmixing @ D @ unmixing.T  # diagonal, but they carry slopes
     nu = white_D.diagonal() / white_B.diagonal()
     rotated = statistics.transform(unmixing)
     independent = inference.posterior(kernel, nu, rotated, squeeze=False)
     nlml = independent.nlml + rotated.n * torch.linalg.slogdet(mixing).logabsdet
-    if torch.is_grad_enabled() and (B.requires_grad or noise.requires_grad):
+    if torch.is_grad_enabled() and (B.requires_grad or D.requires_grad):
         squares, fits = _products(independent, statistics, mixing, unmixing)
         slope = _slope(rotated.n, independent.noise, squares, fits, white_B, white_D)
         nlml = nlml + (slope - slope.detach())
@@ -114,12 +114,14 @@ def coregionalise(
     )
 
 
-def _diagonalise(B: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """``M`` and ``M⁻¹``: ``B = MMᵀ`` and ``diag(noise) = M diag(ν) Mᵀ``."""
-    scale = noise.sqrt()
-    value, vector = torch.linalg.eigh(B / (scale[:, None] * scale))
-    root = value.sqrt()
-    return scale[:, None] * vector * root, (vector / root).T / scale
+def _diagonalise(B: Tensor, D: Tensor) -> tuple[Tensor, Tensor]:
+    """``M`` and ``M⁻¹``: ``B = MMᵀ`` and ``D = M diag(ν) Mᵀ``."""
+    L = torch.linalg.cholesky(D)
+    half = torch.linalg.solve_triangular(L, B, upper=False)
+    value, vector = torch.linalg.eigh(torch.linalg.solve_triangular(L, half.T, upper=False))
+    root = value.clamp_min(1e-14 * value[-1]).sqrt()  # below that it is rounding
+    inverse = torch.linalg.solve_triangular(L, (vector / root).T, upper=False, left=False)
+    return (L @ vector) * root, inverse
 
 
 def _products(
