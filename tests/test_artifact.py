@@ -89,6 +89,16 @@ def test_every_kernel_and_mean_comes_back(kernel, inference, mean, outputs, path
     _assert_round_trip(model, path, outputs)
 
 
+@pytest.mark.parametrize(("inference", "rank"), [("exact", None), ("grid", 1)])
+def test_correlated_outputs_come_back(inference, rank, path):
+    model = _fitted(outputs=2, correlated=True, output_rank=rank, inference=inference, grid_size=16)
+    twin = _assert_round_trip(model, path, outputs=2)
+    X, _ = _data(outputs=2)
+    pairs = zip(model.predict(X, return_cov=True), twin.predict(X, return_cov=True), strict=True)
+    for ours, theirs in pairs:
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_the_iterative_path_comes_back(path, monkeypatch):
     monkeypatch.setattr("seqgp.inference.grid.Grid.__init__.__defaults__", _small_rank())
     model = _fitted(inference="grid", kernel="matern12", grid_size=16)

@@ -11,8 +11,14 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from seqgp.inference import Posterior, build_inference
-from seqgp.kernels import build_kernel, log_greater_than, set_signal_variance
+from seqgp.coregion import Coregion, NoiseCorrelation
+from seqgp.inference import Posterior, build_inference, coregionalise
+from seqgp.kernels import (
+    build_kernel,
+    build_shared_kernel,
+    log_greater_than,
+    set_signal_variance,
+)
 
 __all__ = ["BOX", "GP", "NOISE_FLOOR", "Statistics"]
 
@@ -20,6 +26,7 @@ BOX = 1.0
 """Latent points live in ``[-BOX, BOX]^d``."""
 NOISE_FLOOR = 1e-6
 """The least σ², on standardised targets: a thousandth of their standard deviation."""
+_OUTPUT_RANK = 4
 
 
 class GP(nn.Module):
@@ -27,7 +34,8 @@ class GP(nn.Module):
 
     Holds the kernel's parameters θ and the noise σ² (float64, log-parametrised) and no data:
     :meth:`condition` returns an immutable posterior. Several outputs are independent GPs on
-    the same latent points.
+    the same latent points, each with its own kernel parameters; or, ``correlated``, one GP with
+    ``cov(f_a(h), f_b(h')) = B_ab k(h, h')`` and noise that is correlated between outputs as well.
 
     Args:
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"spectral-mixture"``,
@@ -39,6 +47,10 @@ class GP(nn.Module):
         outputs: how many targets each row has.
         noise: initial σ².
         grid_size: grid points per dimension; by default chosen by ``latent_dim``.
+        correlated: learn a covariance B between outputs, and a correlation of their noise, with θ
+            (intrinsic coregionalisation); a kernel given by name has no variance of its own then.
+            Nothing changes with one output.
+        output_rank: of what correlates outputs, in B and in the noise; by default 4, or all if fewer.
 
     References:
         Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
@@ -60,6 +72,8 @@ class GP(nn.Module):
         outputs: int = 1,
         noise: float = 0.1,
         grid_size: int | None = None,
+        correlated: bool = False,
+        output_rank: int | None = None,
     ) -> None:
         super().__init__()
         if latent_dim < 1 or outputs < 1:
@@ -70,6 +84,16 @@ class GP(nn.Module):
         self.outputs = outputs
         self.inference = build_inference(inference, grid_size)
         self._product = inference != "exact"
+        self.coregion: Coregion | None = None
+        if correlated and outputs > 1:
+            rank = min(outputs, _OUTPUT_RANK) if output_rank is None else output_rank
+            if not 1 <= rank <= outputs:
+                raise ValueError(
+                    f"output_rank={rank} is not between 1 and the number of outputs, {outputs}: a "
+                    "covariance of so many outputs has no other rank"
+                )
+            self.coregion = Coregion(outputs, rank)
+            self.noise_correlation = NoiseCorrelation(outputs, rank)
         self.kernel = kernel
         self._noise_constraint = log_greater_than(NOISE_FLOOR).double()
         self.raw_noise = nn.Parameter(torch.zeros(outputs, dtype=torch.float64))
@@ -82,7 +106,10 @@ class GP(nn.Module):
     def __setattr__(self, name: str, value: Any) -> None:
         # nn.Module registers modules before it looks at properties, so the kernel is checked here.
         if name == "kernel":
-            value = build_kernel(value, self.latent_dim, self.outputs, self._product)
+            if self.coregion is None:
+                value = build_kernel(value, self.latent_dim, self.outputs, self._product)
+            else:
+                value = build_shared_kernel(value, self.latent_dim, self._product)
         super().__setattr__(name, value)
 
     @property
@@ -103,6 +130,20 @@ class GP(nn.Module):
         with torch.no_grad():
             self.raw_noise.copy_(raw.expand_as(self.raw_noise))
 
+    @property
+    def output_covariance(self) -> Tensor | None:
+        """B ``(outputs, outputs)`` of correlated outputs, else None."""
+        return None if self.coregion is None else self.coregion()
+
+    @property
+    def noise_covariance(self) -> Tensor:
+        """Covariance of the noise ``(outputs, outputs)``, with σ² on its diagonal."""
+        noise: Tensor = self._noise_constraint.transform(self.raw_noise)
+        if self.coregion is None:
+            return noise.diag()
+        correlation: Tensor = self.noise_correlation()
+        return correlation * (noise[:, None] * noise).sqrt()
+
     def initialise(self, y: Tensor) -> None:
         """Start σ² and the signal variance at the targets' own variance ``y`` ``(n[, outputs])``.
 
@@ -110,9 +151,12 @@ class GP(nn.Module):
         kernel narrows down as it does. Runs on a few hundred rows that started with little noise
         tended to memorise them; this was seen in sweeps, not isolated.
         """
-        variance = y.detach().double().reshape(len(y), -1).var(0, correction=0)
-        variance = variance.clamp_min(20.0 * NOISE_FLOOR)
-        set_signal_variance(self.kernel, variance)
+        targets = y.detach().double().reshape(len(y), -1)
+        variance = targets.var(0, correction=0).clamp_min(20.0 * NOISE_FLOOR)
+        if self.coregion is None:
+            set_signal_variance(self.kernel, variance)
+        else:
+            self.coregion.initialise(torch.cov(targets.T, correction=0))
         self.noise = variance
 
     def statistics(self, H: Tensor | ArrayLike, y: Tensor | ArrayLike) -> Statistics:
@@ -122,8 +166,12 @@ class GP(nn.Module):
 
     def posterior(self, statistics: Statistics) -> Posterior:
         """The posterior given :meth:`statistics`, under the present θ and σ²."""
-        noise = self._noise_constraint.transform(self.raw_noise)
-        return self.inference.posterior(self.kernel, noise, statistics.value, statistics.squeeze)
+        rows, squeeze = statistics.value, statistics.squeeze
+        if self.coregion is None:
+            noise = self._noise_constraint.transform(self.raw_noise)
+            return self.inference.posterior(self.kernel, noise, rows, squeeze)
+        D = self.noise_covariance
+        return coregionalise(self.inference, self.kernel, self.coregion(), D, rows, squeeze)
 
     def condition(self, H: Tensor | ArrayLike, y: Tensor | ArrayLike) -> Posterior:
         """Posterior given latent points ``H`` ``(n, d)`` and targets ``y`` ``(n,)`` or ``(n, outputs)``."""

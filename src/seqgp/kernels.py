@@ -28,6 +28,7 @@ __all__ = [
     "KERNELS",
     "ProductMatern",
     "build_kernel",
+    "build_shared_kernel",
     "lengthscale",
     "log_greater_than",
     "set_signal_variance",
@@ -179,6 +180,24 @@ def build_kernel(
     batch = torch.Size([outputs]) if outputs > 1 else torch.Size()
     builders = _PRODUCTS if product else KERNELS
     return builders[kernel](latent_dim, batch).double()
+
+
+def build_shared_kernel(kernel: str | Kernel, latent_dim: int, product: bool = False) -> Kernel:
+    """One kernel for all outputs, whose covariance between them has the variances.
+
+    A named kernel comes without a variance of its own.
+
+    >>> build_shared_kernel("rbf", latent_dim=2).lengthscale.shape
+    torch.Size([1, 2])
+    """
+    if isinstance(kernel, Kernel) and kernel.batch_shape:
+        raise ValueError(
+            f"the kernel has batch shape {tuple(kernel.batch_shape)}, but correlated outputs share one "
+            "kernel: give it no batch shape, or use correlated=False"
+        )
+    built = build_kernel(kernel, latent_dim, product=product)
+    named = isinstance(kernel, str) and isinstance(built, ScaleKernel)
+    return built.base_kernel if named else built
 
 
 def lengthscale(kernel: Kernel) -> Tensor | None:

@@ -12,6 +12,7 @@ __all__ = [
     "coverage",
     "coverage_error",
     "crps",
+    "joint_nlpd",
     "mae",
     "nlpd",
     "nrmse",
@@ -82,6 +83,22 @@ def nlpd(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
     0.9189
     """
     return float(-np.mean(norm.logpdf(np.asarray(y), np.asarray(mean), np.asarray(std))))
+
+
+def joint_nlpd(y: ArrayLike, mean: ArrayLike, covariance: ArrayLike) -> float:
+    """Negative log density of all outputs of a row together, nats per value: lower is better.
+
+    ``y`` and ``mean`` are ``(n, outputs)``, ``covariance`` ``(n, outputs, outputs)``. Where that is
+    diagonal it is :func:`nlpd`.
+
+    >>> round(joint_nlpd([[1.0, 1.0]], [[0.0, 0.0]], [[[1.0, 0.9], [0.9, 1.0]]]), 4)
+    0.7669
+    """
+    error = _columns(y) - _columns(mean)
+    factor = np.linalg.cholesky(np.asarray(covariance, dtype=np.float64))
+    white = np.linalg.solve(factor, error[..., None])[..., 0]
+    logs = np.log(np.diagonal(factor, axis1=1, axis2=2))
+    return float(np.mean(0.5 * white**2 + logs) + 0.5 * math.log(2.0 * math.pi))
 
 
 def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:

@@ -121,7 +121,9 @@ def _statistics(header: Estimator, shelf: Shelf, device: torch.device) -> Any:
     spec = GridSpec(d, header.grid_size)
     nodes = take("nodes", *(spec.nodes,) * d)
     b = take("b", outputs, *(spec.size,) * d)
-    return Statistics(GridStatistics(spec, nodes, b, take("yy", outputs), n), squeeze=False)
+    return Statistics(
+        GridStatistics(spec, nodes, b, take("yy", outputs, outputs), n), squeeze=False
+    )
 
 
 def _network(

@@ -75,6 +75,8 @@ class GPParams(_Params):
     kernel: Literal["rbf", "matern12", "matern32", "matern52", "spectral-mixture", "periodic"]
     inference: Literal["auto", "exact", "grid"]
     grid_size: Count | None
+    correlated: bool
+    output_rank: Count | None
     algorithm: Text
     surrogate: Text
     refresh: int | Text

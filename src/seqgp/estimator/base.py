@@ -274,14 +274,26 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         return Part(windows, z - mean, variance)
 
     def predict(
-        self, X: ArrayLike | WindowSet, return_std: bool = False, observed: bool = True
+        self,
+        X: ArrayLike | WindowSet,
+        return_std: bool = False,
+        observed: bool = True,
+        return_cov: bool = False,
     ) -> Array | tuple[Array, Array]:
         """Mean ``(n,)`` or ``(n, outputs)``, and with ``return_std`` the standard deviation.
 
         The deviation is that of a new observation; ``observed=False`` gives that of the latent
         function, without the noise. The mean function's own uncertainty is part of both, and so is
         the factor ``variance_scale_`` from validation rows, with ``calibrate``.
+
+        ``return_cov`` gives the covariance of the outputs of each row instead, ``(n, outputs,
+        outputs)``: diagonal, with the same variances, unless outputs are correlated.
         """
+        if return_std and return_cov:
+            raise ValueError(
+                "return_std and return_cov are both True, expected one of them: the deviations are "
+                "the roots of the covariance's diagonal"
+            )
         check_is_fitted(self, "posterior_")
         windows, _ = self._rows(X, None, reset=False, targets=False)
         device = self.posterior_.noise.device
@@ -291,13 +303,26 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         with torch.no_grad():
             pieces = [self.posterior_.predict(h, observed) for h in H.split(_PREDICT_ROWS)]
         mean = mean + torch.cat([piece[0] for piece in pieces])
-        variance = variance + torch.cat([piece[1] for piece in pieces])
-        variance = variance * torch.as_tensor(self.variance_scale_, device=device)
         shape = (len(H), *self.y_scaler_.shift.shape)
         means = self.y_scaler_.inverse(mean.cpu().numpy().reshape(shape))
+        if return_cov:
+            return means, self._covariance(H, variance, observed)
         if not return_std:
             return means
+        variance = variance + torch.cat([piece[1] for piece in pieces])
+        variance = variance * torch.as_tensor(self.variance_scale_, device=device)
         return means, self.y_scaler_.inverse_std(variance.sqrt().cpu().numpy().reshape(shape))
+
+    def _covariance(self, H: Tensor, mean_variance: Tensor, observed: bool) -> Array:
+        """Covariance of outputs ``(n, outputs, outputs)`` at latent points, on the targets' scale."""
+        with torch.no_grad():
+            pieces = [
+                self.posterior_.output_covariance(h, observed) for h in H.split(_PREDICT_ROWS)
+            ]
+        covariance = (torch.cat(pieces) + torch.diag_embed(mean_variance)).cpu().numpy()
+        unit = np.sqrt(self.variance_scale_) * self.y_scaler_.scale
+        scaled: Array = covariance * unit[:, None] * unit
+        return scaled
 
     def _rows(
         self, X: Any, y: Any, reset: bool, targets: bool = True

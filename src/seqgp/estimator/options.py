@@ -54,6 +54,11 @@ def check_options(options: dict[str, Any]) -> None:
         raise ValueError(
             f"validation_fraction={options['validation_fraction']!r} must be in [0, 1)"
         )
+    rank = options.get("output_rank")
+    if rank is not None and not (_is_int(rank) and rank >= 1):
+        raise ValueError(
+            f"output_rank={rank!r} must be an integer from 1 to the number of outputs, or None"
+        )
     for name in ("patience", "grad_clip", "lag"):
         value = options[name]
         if value is not None and not value > 0:

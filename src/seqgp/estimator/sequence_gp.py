@@ -48,6 +48,10 @@ class SequenceGP(SequenceRegressor):
         inference: ``"exact"``, ``"grid"`` (latent_dim ≤ 4), or ``"auto"``: exact up to a few
             thousand rows, else grid.
         grid_size: grid points per latent dimension; by default chosen by ``latent_dim``.
+        correlated: learn how several outputs, and their noise, vary together (see
+            :class:`seqgp.GP`); then ``predict(X, return_cov=True)`` has their covariance, and epochs
+            are compared by the joint density of all outputs. They share the kernel's parameters.
+        output_rank: of what correlates outputs; by default 4, or all if fewer.
         algorithm: ``"delayed"`` (the posterior is renewed every ``refresh`` mini-batches),
             ``"alternating"`` (at every mini-batch) or ``"full"`` (no mini-batches).
         surrogate: what mini-batches descend on between two renewals: ``"posterior"``,
@@ -115,6 +119,8 @@ class SequenceGP(SequenceRegressor):
         mean: str = "linear",
         inference: str = "auto",
         grid_size: int | None = None,
+        correlated: bool = False,
+        output_rank: int | None = None,
         algorithm: str = "delayed",
         surrogate: str = "posterior",
         refresh: int | str = "epoch",
@@ -149,6 +155,8 @@ class SequenceGP(SequenceRegressor):
         self.mean = mean
         self.inference = inference
         self.grid_size = grid_size
+        self.correlated = correlated
+        self.output_rank = output_rank
         self.algorithm = algorithm
         self.surrogate = surrogate
         self.refresh = refresh
@@ -215,6 +223,8 @@ class SequenceGP(SequenceRegressor):
             grid_size=grid_size,
             latent_dim=self.latent_dim,
             outputs=outputs,
+            correlated=self.correlated,
+            output_rank=self.output_rank,
         )
 
     def update(self, X: ArrayLike | WindowSet, y: ArrayLike | None = None) -> Self:

@@ -1,6 +1,7 @@
 """From latent points and targets to a posterior."""
 
 from seqgp.inference.choose import EXACT_ROWS, INFERENCES, Auto, build_inference
+from seqgp.inference.coregional import CoregionalPosterior, coregionalise
 from seqgp.inference.exact import Exact, ExactPosterior, Rows
 from seqgp.inference.grid import Grid, GridPosterior, GridStatistics
 from seqgp.inference.posterior import Diagnostics, Inference, Posterior
@@ -10,6 +11,7 @@ __all__ = [
     "EXACT_ROWS",
     "INFERENCES",
     "Auto",
+    "CoregionalPosterior",
     "Diagnostics",
     "Exact",
     "ExactPosterior",
@@ -21,4 +23,5 @@ __all__ = [
     "Readout",
     "Rows",
     "build_inference",
+    "coregionalise",
 ]

@@ -25,6 +25,15 @@ class Rows:
     H: Tensor
     y: Tensor
 
+    @property
+    def n(self) -> int:
+        """How many rows."""
+        return len(self.y)
+
+    def transform(self, matrix: Tensor) -> Rows:
+        """The same points with targets ``y matrixᵀ``; matrix ``(outputs, outputs)``."""
+        return Rows(self.H, self.y @ matrix.T)
+
     def __add__(self, other: Rows) -> Rows:
         if not isinstance(other, Rows):
             return NotImplemented

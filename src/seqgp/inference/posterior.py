@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
@@ -30,6 +31,9 @@ class Posterior(ABC):
     Means and variances are differentiable in ``h`` and in nothing else. Results are ``(n,)`` when
     the targets were ``(n,)``, else ``(n, outputs)``.
     """
+
+    correlated: ClassVar[bool] = False
+    """Whether outputs are correlated; else :meth:`output_covariance` is diagonal."""
 
     nlml: Tensor
     """Negative log marginal likelihood: total in nats, ½ n log 2π included, summed over outputs.
@@ -78,6 +82,22 @@ class Posterior(ABC):
         mean, variance = self._both(h)
         residual = y.to(mean).reshape(mean.shape) - mean
         return ((residual**2 + variance) / (2.0 * self.noise)).sum(-1)
+
+    def output_covariance(self, h: Tensor, observed: bool = False) -> Tensor:
+        """Covariance of the outputs at each point, of the latent f or of a new observation.
+
+        ``(n, outputs, outputs)``, for any number of outputs.
+        """
+        _, variance = self._both(h)
+        return torch.diag_embed(variance + self.noise if observed else variance)
+
+    def decoupled(self, y: Tensor) -> tuple[Posterior, Tensor]:
+        """A posterior of independent outputs, and targets ``y`` ``(n, outputs)`` for it.
+
+        Their losses and NLML differ from these by constants: this posterior itself, and ``y``,
+        unless outputs are correlated.
+        """
+        return self, y
 
     def _both(self, h: Tensor) -> tuple[Tensor, Tensor]:
         mean, variance = self._moments(h, variance=True)

@@ -88,8 +88,11 @@ def learned_table(findings: Findings) -> Element | None:
         lengths = np.broadcast_to(scales.cpu().numpy(), (outputs, scales.shape[-1]))
         for j in range(lengths.shape[1]):
             rows.append([f"lengthscale, dimension {j + 1}", *map(number, lengths[:, j])])
-    if hasattr(gp.kernel, "outputscale"):
-        signal = np.broadcast_to(gp.kernel.outputscale.detach().cpu().numpy(), (outputs,))
+    variance = getattr(gp.kernel, "outputscale", None)
+    if gp.output_covariance is not None:
+        variance = gp.output_covariance.diagonal() * (1.0 if variance is None else variance)
+    if variance is not None:
+        signal = np.broadcast_to(variance.detach().cpu().numpy(), (outputs,))
         rows.append(["signal, in the target's unit", *map(number, np.sqrt(signal) * unit)])
     noise = np.broadcast_to(gp.noise.detach().cpu().numpy(), (outputs,))
     rows.append(["noise, in the target's unit", *(f"± {number(s)}" for s in np.sqrt(noise) * unit)])

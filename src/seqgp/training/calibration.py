@@ -12,9 +12,16 @@ References:
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import Tensor
 
-__all__ = ["variance_scale"]
+from seqgp.inference.posterior import Posterior
+
+__all__ = ["joint_density", "variance_scale"]
+
+_CHUNK = 4096
 
 _PRIOR_ROWS = 10.0
 """The factor starts from 1 with the weight of so many rows: a few held-out rows move it little."""
@@ -32,3 +39,27 @@ def variance_scale(error: Tensor, variance: Tensor) -> Tensor:
     """
     ratio = error.square() / variance
     return (ratio.sum(0) + _PRIOR_ROWS) / (len(ratio) + _PRIOR_ROWS)
+
+
+def joint_density(
+    posterior: Posterior, h: Tensor, error: Tensor, more: Tensor | None, scale: Tensor | None
+) -> Tensor:
+    """Negative log density of all outputs of a row together, in nats per output: ``(n,)``.
+
+    Of errors ``(n, outputs)`` of the posterior's mean at ``h`` ``(n, d)``, with ``more`` variance
+    ``(n, outputs)`` added, and then the factor ``scale`` ``(outputs,)`` on the variances.
+    """
+    out = []
+    for rows in torch.arange(len(h), device=h.device).split(_CHUNK):
+        covariance = posterior.output_covariance(h[rows], observed=True)
+        if more is not None:
+            covariance = covariance + torch.diag_embed(more[rows])
+        if scale is not None:
+            covariance = covariance * (scale[:, None] * scale).sqrt()
+        factor, failed = torch.linalg.cholesky_ex(covariance)
+        white = torch.linalg.solve_triangular(factor, error[rows].unsqueeze(-1), upper=False)
+        logs = factor.diagonal(dim1=-2, dim2=-1).log()
+        density = (0.5 * white.squeeze(-1).square() + logs).mean(-1)
+        # Of a mean or variance that is not finite it is NaN, as a marginal density is.
+        out.append(density.masked_fill(failed > 0, math.nan))
+    return torch.cat(out) + 0.5 * math.log(2.0 * math.pi)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from seqgp.exceptions import NotPositiveDefiniteError
 from seqgp.inference.posterior import Posterior
-from seqgp.training.calibration import variance_scale
+from seqgp.training.calibration import joint_density, variance_scale
 from seqgp.training.checkpoint import Checkpoint
 from seqgp.training.parts import EpochRecord, Layer, Part, Settings, Trained, encode
 from seqgp.training.run import Best, Diverged, Run
@@ -132,7 +132,11 @@ def _evaluate(
         if settings.calibrate:
             scale = variance_scale(error, variance)
             variance, factor = variance * scale, float(scale.mean())
-        density = 0.5 * (torch.log(2.0 * math.pi * variance) + error.square() / variance)
+        if posterior.correlated:
+            with torch.no_grad():
+                density = joint_density(posterior, h, error, validation.mean_variance, scale)
+        else:
+            density = 0.5 * (torch.log(2.0 * math.pi * variance) + error.square() / variance)
         nlpd = float(density.mean())
     record = EpochRecord(
         epoch=epoch,

@@ -77,18 +77,20 @@ class Block:
         n, batch = len(self.H), len(index)
         if pair_weight is None:
             pair_weight = (n - 1) / max(batch - 1, 1)
-        noise = self.posterior.noise[:, None, None]
+        # K⁻¹ is one block per output only where outputs are independent.
+        posterior, targets = self.posterior.decoupled(y.reshape(batch, -1))
+        noise = posterior.noise[:, None, None]
         with torch.no_grad():
             # K⁻¹ = (I − C/σ²)/σ² with C the posterior covariance, and α = (y − m)/σ²: this way
             # the estimator needs no more of an inference than its posterior.
             stale = self.H[index]
             eye = torch.eye(batch, dtype=stale.dtype, device=stale.device)
-            inverse = (eye - self.posterior.covariance(stale) / noise) / noise
-            mean = self.posterior.mean(stale).reshape(batch, -1)
-            alpha = ((y.reshape(batch, -1) - mean) / self.posterior.noise).T
+            inverse = (eye - posterior.covariance(stale) / noise) / noise
+            mean = posterior.mean(stale).reshape(batch, -1)
+            alpha = ((targets - mean) / posterior.noise).T
             M = 0.5 * (inverse - alpha[:, :, None] * alpha[:, None, :])
             weight = eye + pair_weight * (1.0 - eye)
-        return (weight * M * self.posterior.prior_covariance(h)).sum() / batch
+        return (weight * M * posterior.prior_covariance(h)).sum() / batch
 
 
 SURROGATES: dict[str, type[FrozenPosterior | StaleGradient | Block]] = {

@@ -119,7 +119,7 @@ def solve(reduced: Reduced, output: int, noise: Tensor) -> Fit:
     C.diagonal().add_(noise)
     L, jitter = cholesky(C)
     mean = torch.cholesky_solve(c.unsqueeze(1), L).squeeze(1)
-    misfit = (statistics.yy[output] - c @ mean) / noise
+    misfit = (statistics.yy[output, output] - c @ mean) / noise
     logdet = 2.0 * L.diagonal().log().sum() + (n - rank) * noise.log()
     inverse = torch.cholesky_inverse(L)
     trace = (n - rank) / noise + inverse.diagonal().sum()  # of K⁻¹

@@ -150,7 +150,7 @@ def fit(
     ``"scaled-eigenvalues"`` (a deterministic approximation of another kind).
     """
     statistics, noise, columns = system.statistics, system.noise, system.spectrum.columns
-    n, yy, b = statistics.n, statistics.yy[output], statistics.b[output]
+    n, yy, b = statistics.n, statistics.yy[output, output], statistics.b[output]
     generator = torch.Generator().manual_seed(seed)
     stochastic = logdet == "lanczos"
     signs = _signs((probes if slopes and stochastic else 0, *b.shape), generator, b)

@@ -41,7 +41,7 @@ class GridStatistics:
     b: Tensor
     """``Wᵀy`` on the grid, ``(outputs, size, …, size)``."""
     yy: Tensor
-    """``yᵀy`` of each output, ``(outputs,)``."""
+    """``yᵀy`` between outputs, ``(outputs, outputs)``."""
     n: int
     rows: tuple[tuple[Tensor, Tensor, float], ...] = ()
     """``(H, y, sign)`` where the rows carry a graph, so that the NLML can reach them."""
@@ -64,6 +64,25 @@ class GridStatistics:
         others. Made anew at each call, at a cost free of n.
         """
         return stencil_from_nodes(self.nodes)
+
+    def transform(self, matrix: Tensor) -> GridStatistics:
+        """Statistics of the same points with targets ``y matrixᵀ``; matrix ``(outputs, outputs)``."""
+        return replace(
+            self,
+            b=torch.tensordot(matrix, self.b, 1),
+            yy=matrix @ self.yy @ matrix.T,
+            rows=tuple((H, y.to(matrix) @ matrix.T, sign) for H, y, sign in self.rows),
+        )
+
+    def residual_products(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        """Products between outputs of residuals ``y - Wu`` with each other, and with ``Wu``.
+
+        ``u`` ``(outputs, size, …)`` are values on the grid; both results ``(outputs, outputs)``.
+        """
+        flat = u.flatten(1)
+        by = self.b.flatten(1) @ flat.T
+        fits = (self.operator @ u).flatten(1) @ flat.T
+        return self.yy - by - by.T + fits, by - fits
 
     def __add__(self, other: GridStatistics) -> GridStatistics:
         return self._combine(other, 1.0)
@@ -121,7 +140,7 @@ def accumulate(spec: GridSpec, H: Tensor, y: Tensor) -> GridStatistics:
         spec=spec,
         nodes=nodes,
         b=b,
-        yy=targets.square().sum(0),
+        yy=targets.T @ targets,
         n=len(H),
         rows=((H, y, 1.0),) if graph else (),
     )
