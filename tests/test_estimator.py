@@ -79,6 +79,15 @@ def test_calibration_gives_validation_errors_their_size():
     assert best.val_scale == pytest.approx(model.variance_scale_[0])
 
 
+def test_fit_says_when_validation_errors_are_far_from_what_the_model_says():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((120, 4, 1))
+    y = X[:, -1, 0] + 0.01 * rng.standard_normal(120)
+    other = (X[:60], y[:60] + rng.standard_normal(60))  # validation rows of another kind
+    with pytest.warns(seqgp.TrainingWarning, match="times as large as the model itself says"):
+        SequenceGP(**QUICK).fit(X[60:], y[60:], other)
+
+
 def test_calibration_keeps_coverage_when_the_model_has_memorised_its_rows():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((900, 4, 1))

@@ -12,7 +12,17 @@ import pandas as pd
 import pytest
 
 from seqgp.data import WindowSet
-from seqgp.experiments import ablation, optimization, search, table1, table2
+from seqgp.experiments import (
+    ablation,
+    car,
+    optimization,
+    performance,
+    scalability,
+    search,
+    table1,
+    table2,
+    table3,
+)
 from seqgp.experiments.baselines import Persistence, RidgeModel
 from seqgp.experiments.runner import run_cells
 from seqgp.metrics import coverage, nlpd, rmse
@@ -189,3 +199,56 @@ def test_bad_requests_are_one_sentence(arguments, message, capsys):
         main(["reproduce", *arguments])
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_pictures_of_the_car_and_of_performance_are_drawn(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = []
+    for dataset, outputs in (("car-lanes", 14), ("car-lead", 2)):
+        for model in car.MODELS:
+            shape = (car.FRAMES[dataset], outputs)
+            values = {
+                name: json.dumps(rng.random(shape).tolist()) for name in ("truth", "mean", "std")
+            }
+            rows.append({"dataset": dataset, "model": model, "seed": 0, **values})
+    car.draw(pd.DataFrame(rows), tmp_path / "car.png")
+    cells = performance.cells(2)
+    table = pd.DataFrame(cells, columns=performance.KEYS).assign(
+        rmse=rng.random(len(cells)), nlml=0.1
+    )
+    performance.draw(table, tmp_path / "performance.png")
+    for name in ("car.png", "performance.png"):
+        assert (tmp_path / name).stat().st_size > 20_000
+
+
+def test_table_3_splits_in_time_and_leaves_no_window_in_two_parts(data_folder):
+    train, validation, test = table3.parts("car-speed", "autoregression")
+    ends = [part.starts + part.lag for part in (train, validation, test)]
+    assert ends[0].max() < validation.starts.min() + 1
+    assert ends[1].max() < test.starts.min() + 1
+    row = table3.run_cell(("car-speed", "persistence", "autoregression", 0))
+    errors = test.y - test[:][:, -1, -1]
+    assert row["rmse"] == pytest.approx(float(np.sqrt(np.mean(errors**2))))
+    line = table3.run_cell(("car-speed", "ridge", "autoregression", 0))
+    assert line["rmse_z"] < row["rmse_z"]
+    assert "| ridge | 1 |" in table3.markdown(pd.DataFrame([row, line]))
+
+
+def test_a_gp_of_table_3_takes_validation_rows_in(data_folder):
+    cell = ("car-lead", "gp-narx", "autoregression", 0)
+    assert cell in table3.cells(3)
+    row = table3.run_cell(cell, quick=True)
+    assert 0 < row["rmse_z"] < 0.1
+    assert table3.settings(cell)["encoder"] == "narx"
+
+
+def test_scalability_times_an_epoch_and_a_prediction(monkeypatch, tmp_path):
+    monkeypatch.setattr(scalability, "BATCH", 32)
+    monkeypatch.setattr(scalability, "LAG", 8)
+    monkeypatch.setattr(scalability, "_QUICK", 640)
+    cells = [cell for cell in scalability.cells(1, quick=True) if cell[0] <= 256 and cell[1] < 400]
+    table = pd.DataFrame([scalability.run_cell(cell) for cell in cells])
+    assert (table.epoch_seconds > 0).all()
+    assert "grows as n^" in scalability.markdown(table)
+    scalability.draw(table, tmp_path / "s.png")
+    assert (tmp_path / "s.png").stat().st_size > 20_000

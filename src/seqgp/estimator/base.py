@@ -27,6 +27,7 @@ from seqgp.estimator.options import check_options, resolve_device
 from seqgp.inference import Posterior
 from seqgp.means import MeanFunction, fit_mean
 from seqgp.training import Checkpoint, Layer, Part, Settings, Trained, encode, train
+from seqgp.training.health import warn_if_overconfident
 from seqgp.training.progress import progress_bar
 
 __all__ = ["SequenceRegressor"]
@@ -194,6 +195,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         self.best_epoch_ = trained.best_epoch
         scale = torch.ones_like(z[0]) if trained.variance_scale is None else trained.variance_scale
         self.variance_scale_: Array = scale.cpu().numpy()
+        warn_if_overconfident(float(scale.max()))
         H = encode(self.network_, every)
         self.statistics_ = self.layer_.statistics(H, whole.y)
         self._condition()

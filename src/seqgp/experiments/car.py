@@ -77,7 +77,7 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     rows = {(row["dataset"], row["model"]): row for row in table.to_dict("records")}
     for frame, axis in enumerate(axes[:3]):
         _lanes(axis, rows, frame)
-    axes[0].legend(fontsize=8, loc="lower left")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=4)
     _lead(axes[3], rows)
     figure.suptitle("One step (0.1 s) ahead, seen from above; the car is at (0, 0) and drives up")
     figure.savefig(path, dpi=110)

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from seqgp.exceptions import TrainingWarning
 
-__all__ = ["warn_if_suspicious"]
+__all__ = ["warn_if_overconfident", "warn_if_suspicious"]
 
+_OVERCONFIDENT = 4.0  # factor on the variance: deviations half of what they should be
 _COLLAPSED = 0.05  # spread over lengthscale below which the GP is a constant on its own data
 
 
@@ -36,6 +37,17 @@ def warn_if_suspicious(
             f"the noise σ² sits at its floor of {floor:g} (standardised targets): the model "
             "interpolates its training data and its error bars will be too narrow. Use fewer "
             "epochs, dropout, or a smaller encoder"
+        )
+
+
+def warn_if_overconfident(scale: float) -> None:
+    """Warn where validation errors needed a large factor ``scale`` on the predicted variance."""
+    if scale > _OVERCONFIDENT:
+        _warn(
+            f"errors on validation rows are {scale**0.5:.1f} times as large as the model itself says. "
+            "Its intervals have been widened by that factor, but it has learnt its training rows by "
+            "heart, or the validation rows are of another kind: try dropout, weight_decay, fewer "
+            "units or epochs, or more rows"
         )
 
 
