@@ -11,7 +11,7 @@ import pytest
 
 from cli_data import series
 from seqgp.cli.files import read_data, replacing, write_table
-from seqgp.cli.show import plain
+from seqgp.cli.show import _number, plain
 from seqgp.cli.times import find_time
 
 
@@ -90,3 +90,12 @@ def test_json_has_no_nan():
     found = plain({"a": (np.float64("nan"), np.int64(3)), 1: [float("inf"), None, True, 0.5]})
     assert found == {"a": [None, 3], "1": [None, None, True, 0.5]}
     assert plain(pd.Timestamp("2024-01-01")) == "2024-01-01 00:00:00"
+
+
+def test_numbers_are_readable():
+    assert [_number(v) for v in (36390.2, 0.012345, -1.5, 1e9)] == [
+        "36,390",
+        "0.01235",
+        "-1.5",
+        "1e+09",
+    ]

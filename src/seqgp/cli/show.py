@@ -62,7 +62,7 @@ def print_evaluation(found: Evaluation) -> None:
             [
                 [
                     str(name),
-                    *(f"{row[key]:.4g}" for key in ("rmse", "mae", "nlpd", "crps")),
+                    *(_number(row[key]) for key in ("rmse", "mae", "nlpd", "crps")),
                     *(f"{100 * row[f'cov{level}']:.1f} ± {e:.1f}" for level, e in errors.items()),
                 ]
                 for name, row in table.iterrows()
@@ -86,6 +86,11 @@ def print_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str
     for row in rows:
         table.add_row(*row)
     Console(highlight=False, markup=False).print(table)
+
+
+def _number(value: float) -> str:
+    """Four digits, and no exponent where a large number can be read without one."""
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e8 else f"{value:.4g}"
 
 
 def _scores(row: pd.Series[Any]) -> dict[str, Any]:
