@@ -100,7 +100,13 @@ _GP_MODE: dict[tuple[str, str], dict[str, Any]] = {
     ("drives", "autoregression"): {"mean": "zero", "epochs": 80, "restarts": 3},
     ("drives", "simulation"): {"mean": "zero", "skip": True, "epochs": 150, "restarts": 2},
     ("actuator", "regression"): {"mean": "zero", "skip": True, "epochs": 80, "restarts": 3},
-    ("actuator", "autoregression"): {"mean": "linear", "lr": 3e-3, "epochs": 80, "batch_size": 32},
+    ("actuator", "autoregression"): {
+        "mean": "linear",
+        "lr": 3e-3,
+        "epochs": 80,
+        "batch_size": 32,
+        "restarts": 3,
+    },
     ("actuator", "simulation"): {"mean": "zero", "skip": True, "epochs": 60, "restarts": 1},
 }
 
