@@ -274,3 +274,15 @@ def test_tensor_windows_refuse_starts_outside():
         TensorWindows(torch.zeros(5), torch.tensor([0]), lag=3)
     with pytest.raises(IndexError):
         WindowSet(X, Y, lag=3).tensor()[torch.tensor([7])]
+
+
+def test_union_of_two_subsets():
+    windows = WindowSet([np.arange(9.0), np.arange(8.0)], [np.arange(9.0), np.arange(8.0)], lag=3)
+    first, last = windows.subset(slice(0, 4)), windows.subset([9, 10])
+    both = first.union(last)
+    np.testing.assert_array_equal(both[:], windows[[0, 1, 2, 3, 9, 10]])
+    for name in ("y", "time", "series_index"):
+        expected = getattr(windows, name)[[0, 1, 2, 3, 9, 10]]
+        np.testing.assert_array_equal(getattr(both, name), expected)
+    with pytest.raises(ValueError, match="different series"):
+        first.union(WindowSet(np.arange(9.0), np.arange(9.0), lag=3))

@@ -21,6 +21,7 @@ _WHAT = (
     "fig-car",
     "ablation-mean",
     "search-table2",
+    "search-table3",
 )
 
 
@@ -65,7 +66,8 @@ def _experiment(what: str) -> Any:
         optimization,
         performance,
         scalability,
-        search,
+        search_table2,
+        search_table3,
         table2,
         table3,
     )
@@ -78,7 +80,8 @@ def _experiment(what: str) -> Any:
         "fig-scalability": scalability,
         "fig-car": car,
         "ablation-mean": ablation,
-        "search-table2": search,
+        "search-table2": search_table2,
+        "search-table3": search_table3,
     }[what]
 
 

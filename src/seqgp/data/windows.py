@@ -190,6 +190,19 @@ class WindowSet:
         part.series_index = self.series_index[index]
         return part
 
+    def union(self, other: WindowSet) -> WindowSet:
+        """``(n + m, lag, p)``: these windows, then those of ``other``, a subset of the same set."""
+        if self._series is not other._series or self._lag != other._lag:
+            raise ValueError(
+                "the windows are of different series: only subsets of one WindowSet can be joined"
+            )
+        both = copy.copy(self)
+        both._starts = np.concatenate([self._starts, other._starts])
+        both.y = np.concatenate([self.y, other.y])
+        both.time = np.concatenate([self.time, other.time])
+        both.series_index = np.concatenate([self.series_index, other.series_index])
+        return both
+
     def rows(self) -> Array:
         """``(k, p)``: every row of the series that some window holds, once, without padding.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import numpy as np
@@ -63,7 +62,7 @@ class LinearModel:
 
     def fit(self, windows: WindowSet, validation: WindowSet) -> Self:
         """Fit on both parts: the evidence chooses the penalty, so no rows are kept apart for it."""
-        both = _both(windows, validation)
+        both = windows.union(validation)
         self.outputs = windows.y.shape[1:]
         self.line = fit_linear(both, both.y.reshape(len(both), -1))
         return self
@@ -83,7 +82,7 @@ class Boosting:
 
     def fit(self, windows: WindowSet, validation: WindowSet) -> Self:
         """Fit with scikit-learn's own early stopping, then learn the errors' size on validation."""
-        both = _both(windows, validation)
+        both = windows.union(validation)
         X = both[:].reshape(len(both), -1).astype(np.float32)
         self.trees = HistGradientBoostingRegressor(
             max_iter=500, learning_rate=0.1, early_stopping=True, random_state=0
@@ -95,11 +94,3 @@ class Boosting:
         """The trees' mean, and the size of their training errors."""
         mean = self.trees.predict(X[:].reshape(len(X), -1).astype(np.float32))
         return (mean, np.full_like(mean, self.std)) if return_std else mean
-
-
-def _both(windows: WindowSet, validation: WindowSet) -> WindowSet:
-    """Both parts as one set; they are views of the same series."""
-    both = copy.copy(windows)
-    starts = np.concatenate([windows.starts, validation.starts])
-    both._starts, both.y = starts, np.concatenate([windows.y, validation.y])
-    return both

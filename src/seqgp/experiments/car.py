@@ -85,7 +85,9 @@ def draw(table: pd.DataFrame, path: Path) -> None:
 
 
 def _values(row: Any) -> tuple[Any, Any, Any]:
-    return tuple(np.array(json.loads(row[name])) for name in ("truth", "mean", "std"))  # type: ignore[return-value]
+    """Truth, mean and deviation of the frames shown, ``(frames, outputs)`` each."""
+    truth, mean, std = (np.array(json.loads(row[name])) for name in ("truth", "mean", "std"))
+    return truth, mean, std
 
 
 def _lanes(axis: Any, rows: dict[Any, Any], frame: int) -> None:

@@ -66,7 +66,7 @@ _LAG = {
 }
 _SEEDS = {"gef": 5, "car": 3}
 
-# Chosen on validation rows among one to three candidates each, two seeds of each: search_table3.csv.
+# Chosen on validation rows, two seeds of each candidate: ``reproduce search-table3``.
 _RECIPES: dict[tuple[str, str, str], dict[str, Any]] = {
     ("gef-power", "autoregression", "lstm"): {
         "hidden": 128,
@@ -188,9 +188,21 @@ def parts(dataset: str, mode: str, model: str = "") -> tuple[WindowSet, WindowSe
 
 def recipe(dataset: str, model: str, mode: str, quick: bool) -> dict[str, Any]:
     """Options of the estimator for one model of the table."""
-    encoder = model.removeprefix("gp-")
+    options = common(model, mode) | _RECIPES.get((dataset, mode, model), {})
+    return shortened(model, options, quick)
+
+
+def shortened(model: str, options: dict[str, Any], quick: bool) -> dict[str, Any]:
+    """The options, for a first look where ``quick``."""
+    if not quick:
+        return options
+    return options | {"epochs": 2} | ({"pretrain_epochs": 0} if model.startswith("gp-") else {})
+
+
+def common(model: str, mode: str) -> dict[str, Any]:
+    """Options that all data sets share, unless a recipe or a candidate says otherwise."""
     options: dict[str, Any] = {
-        "encoder": encoder,
+        "encoder": model.removeprefix("gp-"),
         "hidden": 64,
         "batch_size": 256,
         "lr": 2e-3,
@@ -200,9 +212,6 @@ def recipe(dataset: str, model: str, mode: str, quick: bool) -> dict[str, Any]:
     }
     if model.startswith("gp-"):
         options |= {"inference": "grid", "theta_steps": 5}
-    options |= _RECIPES.get((dataset, mode, model), {})
-    if quick:
-        options |= {"epochs": 2, "pretrain_epochs": 0} if model.startswith("gp-") else {"epochs": 2}
     return options
 
 
@@ -216,8 +225,13 @@ def settings(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
 def estimator(cell: tuple[Any, ...], quick: bool, **changes: Any) -> SequenceGP | SequenceNet:
     """The model of a cell, unfitted."""
     dataset, model, mode, seed = cell
+    return new(model, recipe(dataset, model, mode, quick) | changes, int(seed))
+
+
+def new(model: str, options: dict[str, Any], seed: int) -> SequenceGP | SequenceNet:
+    """An unfitted model with those options."""
     kind = SequenceGP if model.startswith("gp-") else SequenceNet
-    return kind(**recipe(dataset, model, mode, quick) | changes, random_state=seed, progress=False)
+    return kind(**options, random_state=seed, progress=False)
 
 
 def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
