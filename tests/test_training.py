@@ -172,7 +172,7 @@ def test_pretraining_hands_its_prediction_to_the_head():
     history = pretrain(
         encoder, readout, part, Settings(batch_size=32, lr=0.01), epochs=25,
         validation=None, generator=torch.Generator().manual_seed(0),
-    )  # fmt: skip
+    ).history  # fmt: skip
     assert history[-1].noise < 0.1 * history[0].noise
     directions = latent_directions(encoder, readout, part, count=3)
     assert directions.shape == (3, 16)

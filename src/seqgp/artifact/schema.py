@@ -83,6 +83,7 @@ class GPParams(_Params):
     theta_lr: float
     theta_steps: Annotated[int, Field(ge=0)]
     pretrain_epochs: Annotated[int, Field(ge=0)]
+    pretrain_lr: float | None
     select: Text
 
 

@@ -6,7 +6,7 @@ import copy
 import os
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +28,15 @@ from seqgp.inference import Posterior
 from seqgp.means import MeanFunction, fit_mean
 from seqgp.training import Checkpoint, Layer, Part, Settings, Trained, encode, train
 from seqgp.training.health import warn_if_overconfident
+from seqgp.training.noise import (
+    Calibration,
+    Errors,
+    NoiseShape,
+    fit_calibration,
+    fit_shape,
+    scored,
+    shape_rows,
+)
 from seqgp.training.progress import progress_bar
 
 __all__ = ["SequenceRegressor"]
@@ -61,8 +70,12 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     device: str | torch.device
     progress: bool
 
+    _shaped = False  # whether errors may be larger in some places than in others
+
     n_rows_: int
-    network_: nn.Module
+    calibration_: Calibration
+    noise_shape_: NoiseShape | None
+    network_: nn.Sequential
     layer_: Layer
     mean_function_: MeanFunction
 
@@ -125,6 +138,31 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
             saved.remove()
         return self
 
+    def refit(self, X: ArrayLike | WindowSet, y: ArrayLike | None = None) -> Self:
+        """Train again, on rows of which some were held back in ``fit``, as long as was best there.
+
+        From the same initial weights, for the epochs that ``fit`` found best; nothing is held back.
+        What validation rows said of the errors' size is kept, since there are none to ask again.
+        Newer rows than those trained on are often worth the second training.
+        """
+        check_is_fitted(self, "posterior_")
+        windows, targets = self._rows(X, y, reset=False)
+        outputs = self.y_scaler_.shift.shape
+        if targets.shape[1:] != outputs:
+            raise ValueError(
+                f"y has shape {targets.shape}, expected (n, {', '.join(map(str, outputs))}) as in fit"
+            )
+        device = self.posterior_.noise.device
+        self._fit_scalers(windows, targets, len(windows))
+        every = windows_on(device, windows, self.x_scaler_)
+        z = torch.as_tensor(self.y_scaler_.transform(targets), device=device)
+        cuda = [device] if device.type == "cuda" else []
+        with torch.random.fork_rng(devices=cuda):
+            torch.manual_seed(self.seed_)
+            until = self.pretrained_epochs_, self.best_epoch_
+            self._fit(every, z.reshape(len(z), -1), 0, None, device, None, None, until)
+        return self
+
     def _fit(
         self,
         every: Tensor | TensorWindows,
@@ -134,8 +172,12 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         device: torch.device,
         stop: Callable[[], bool] | None,
         checkpoint: Checkpoint | None,
+        until: tuple[int, int] | None = None,
     ) -> bool:
-        """Train and condition; whether training was stopped before its end."""
+        """Train and condition; whether training was stopped before its end.
+
+        ``until`` has the epochs of pre-training and of training to end after, where these are known.
+        """
         n = self.n_rows_ = len(z)
         rows = torch.arange(n - held, device=device)
         self.mean_function_ = fit_mean(self.mean, part_of(every, rows), z[: n - held])
@@ -162,18 +204,19 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         }
         settings = Settings(**options)
         seed = torch.initial_seed()
-        kept: tuple[nn.Module, Layer, Trained] | None = None
+        kept: tuple[nn.Sequential, Layer, Trained] | None = None
         stopped = False
-        with progress_bar(self.restarts * self.epochs, self.progress) as on_epoch:
-            for start in range(self.restarts):
+        starts = self.restarts if until is None else 1
+        with progress_bar(starts * self.epochs, self.progress) as on_epoch:
+            for start in range(starts):
                 stopped = stopped or (kept is not None and stop is not None and stop())
                 if stopped:
                     break
                 torch.manual_seed((seed + start) % 2**63)
                 generator = torch.Generator().manual_seed((seed + start) % 2**63)
                 encoder, width = self._encoder(part.windows[slice(0, 2)], device)
-                network, layer = self._build(
-                    encoder, width, part, validation, settings, generator, checkpoint
+                network, layer, pretrained = self._build(
+                    encoder, width, part, validation, settings, generator, checkpoint, until
                 )
                 trained = train(
                     network,
@@ -185,22 +228,87 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                     on_epoch=on_epoch,
                     stop=stop,
                     checkpoint=checkpoint,
+                    pretrained=pretrained is not None,
+                    until=None if until is None else until[1],
                 )
                 stopped = trained.stopped
                 if kept is None or trained.best_score < kept[2].best_score:
                     kept = network, layer, trained
+                    self.seed_ = (seed + start) % 2**63
+                    self.pretrained_epochs_ = pretrained or 0
         assert kept is not None  # restarts ≥ 1 is checked
         self.network_, self.layer_, trained = kept
         self.history_ = pd.DataFrame([asdict(record) for record in trained.history])
         self.best_epoch_ = trained.best_epoch
-        scale = torch.ones_like(z[0]) if trained.variance_scale is None else trained.variance_scale
-        self.variance_scale_: Array = scale.cpu().numpy()
-        warn_if_overconfident(float(scale.max()))
         H = encode(self.network_, every)
+        known = None if until is None else self.calibration_
+        self._calibrate(part, H[: n - held], validation, trained, known)
         self.statistics_ = self.layer_.statistics(H, whole.y)
         self._condition()
         self._inspect(H, trained)
         return stopped
+
+    def _calibrate(
+        self,
+        part: Part,
+        H: Tensor,
+        validation: Part | None,
+        trained: Trained,
+        known: Calibration | None,
+    ) -> None:
+        """Learn the size of errors, at latent points ``H`` of the training part, or only their shape."""
+        self.noise_shape_ = None
+        if known is None and (validation is None or trained.variance_scale is None):
+            self.calibration_ = Calibration.none(part.y.shape[1])
+            return
+        with torch.no_grad():
+            posterior = self.layer_.posterior(self.layer_.statistics(H, part.y))
+        if known is not None:
+            self.calibration_ = known
+            if known.steps:
+                train = self._errors(posterior, part, shape_rows(part.y))
+                self.noise_shape_, _ = fit_shape(train, steps=known.steps)
+            return
+        assert validation is not None and trained.variance_scale is not None
+        warn_if_overconfident(float(trained.variance_scale.max()))
+        held = self._errors(posterior, validation)
+        if not self._shaped:
+            plain = Calibration.none(part.y.shape[1])
+            scale = trained.variance_scale.cpu().numpy()
+            self.calibration_ = scored(replace(plain, scale=scale), held)
+            return
+        shape, steps = fit_shape(self._errors(posterior, part, shape_rows(part.y)), held)
+        self.noise_shape_ = shape if steps else None
+        self.calibration_ = fit_calibration(held, self.noise_shape_, steps)
+
+    def _errors(self, posterior: Posterior, part: Part, rows: Tensor | None = None) -> Errors:
+        """Predictions of a part's rows (or some of them) beside their errors."""
+        windows, y = part.windows, part.y
+        if rows is not None:
+            windows, y = part_of(windows, rows), y[rows]
+        mean, more = self.mean_function_.predict(windows)
+        features, H = self._encode(windows)
+        with torch.no_grad():
+            found = [posterior.predict(h, observed=True) for h in H.split(_PREDICT_ROWS)]
+        error = y - torch.cat([m for m, _ in found]).reshape(y.shape)
+        variance = torch.cat([v for _, v in found]).reshape(y.shape) + more
+        return Errors(features, mean + y - error, error, variance)
+
+    def _encode(self, windows: Any) -> tuple[Tensor, Tensor]:
+        """Features and latent points of windows, from one pass."""
+        pair = _Both(*self.network_)
+        both = encode(pair, windows)
+        return both[:, : pair.width], both[:, pair.width :]
+
+    @property
+    def variance_scale_(self) -> Array:
+        """Factor on predictive variances, one per output, from validation rows."""
+        return self.calibration_.scale
+
+    @property
+    def dof_(self) -> Array:
+        """Degrees of freedom of Student's t, one per output; infinite for a Gaussian."""
+        return self.calibration_.dof
 
     def _condition(self) -> None:
         """The posterior from the statistics at hand."""
@@ -218,8 +326,12 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         settings: Settings,
         generator: torch.Generator,
         checkpoint: Checkpoint | None,
-    ) -> tuple[nn.Module, Layer]:
-        """The network (the encoder first) and the layer on it, ready to be trained."""
+        until: tuple[int, int] | None,
+    ) -> tuple[nn.Sequential, Layer, int | None]:
+        """The network (the encoder first) and the layer on it, ready to be trained.
+
+        And the best epoch of pre-training, where there was any.
+        """
 
     @abstractmethod
     def _new_head(self, width: int, outputs: int) -> nn.Module:
@@ -284,9 +396,11 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     ) -> Array | tuple[Array, Array]:
         """Mean ``(n,)`` or ``(n, outputs)``, and with ``return_std`` the standard deviation.
 
-        The deviation is that of a new observation; ``observed=False`` gives that of the latent
-        function, without the noise. The mean function's own uncertainty is part of both, and so is
-        the factor ``variance_scale_`` from validation rows, with ``calibrate``.
+        The deviation is that of a new observation, which is Student's t with ``dof_`` degrees of
+        freedom around the mean (a Gaussian where that is infinite); ``observed=False`` gives that of
+        the latent function, without the noise. The mean function's own uncertainty is part of both,
+        and so is what validation rows said of the errors' size, with ``calibrate``. For an interval
+        that holds its level whatever the distribution see :meth:`interval`.
 
         ``return_cov`` gives the covariance of the outputs of each row instead, ``(n, outputs,
         outputs)``: diagonal, with the same variances, unless outputs are correlated.
@@ -301,30 +415,53 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         device = self.posterior_.noise.device
         inputs = windows_on(device, windows, self.x_scaler_)
         mean, variance = self.mean_function_.predict(inputs)
-        H = encode(self.network_, inputs)
+        features, H = self._encode(inputs)
         with torch.no_grad():
             pieces = [self.posterior_.predict(h, observed) for h in H.split(_PREDICT_ROWS)]
-        mean = mean + torch.cat([piece[0] for piece in pieces])
-        shape = (len(H), *self.y_scaler_.shift.shape)
-        means = self.y_scaler_.inverse(mean.cpu().numpy().reshape(shape))
+            mean = mean + torch.cat([piece[0] for piece in pieces])
+            shape = None
+            if observed and self.noise_shape_ is not None:
+                shape = self.noise_shape_(torch.cat([features, mean], 1))
+        factor = self.calibration_.factor(shape, mean)
+        size = (len(H), *self.y_scaler_.shift.shape)
+        means = self.y_scaler_.inverse(mean.cpu().numpy().reshape(size))
         if return_cov:
-            return means, self._covariance(H, variance, observed)
+            return means, self._covariance(H, variance, factor, observed)
         if not return_std:
             return means
-        variance = variance + torch.cat([piece[1] for piece in pieces])
-        variance = variance * torch.as_tensor(self.variance_scale_, device=device)
-        return means, self.y_scaler_.inverse_std(variance.sqrt().cpu().numpy().reshape(shape))
+        variance = (variance + torch.cat([piece[1] for piece in pieces])) * factor
+        return means, self.y_scaler_.inverse_std(variance.sqrt().cpu().numpy().reshape(size))
 
-    def _covariance(self, H: Tensor, mean_variance: Tensor, observed: bool) -> Array:
+    def _covariance(
+        self, H: Tensor, mean_variance: Tensor, factor: Tensor, observed: bool
+    ) -> Array:
         """Covariance of outputs ``(n, outputs, outputs)`` at latent points, on the targets' scale."""
         with torch.no_grad():
             pieces = [
                 self.posterior_.output_covariance(h, observed) for h in H.split(_PREDICT_ROWS)
             ]
         covariance = (torch.cat(pieces) + torch.diag_embed(mean_variance)).cpu().numpy()
-        unit = np.sqrt(self.variance_scale_) * self.y_scaler_.scale
-        scaled: Array = covariance * unit[:, None] * unit
+        unit = np.sqrt(factor.cpu().numpy()) * self.y_scaler_.scale
+        scaled: Array = covariance * unit[..., :, None] * unit[..., None, :]
         return scaled
+
+    def interval(self, X: ArrayLike | WindowSet, level: float = 0.95) -> tuple[Array, Array]:
+        """Lower and upper ends, ``(n,)`` or ``(n, outputs)``, between which new observations are.
+
+        A new observation is inside with a probability of at least ``level`` if its error is one as
+        validation rows had: exchangeable with theirs, whatever the distribution. Under drift it is
+        not; :func:`seqgp.adaptive_quantiles` follows that. The rows also chose the epoch and the
+        size of the deviations, so with very few of them the level is a little optimistic.
+
+        References:
+            Algorithmic Learning in a Random World, Vovk, Gammerman and Shafer 2005.
+        """
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level={level!r} must be between 0 and 1: 0.95 is 95%")
+        check_is_fitted(self, "posterior_")
+        mean, std = self.predict(X, return_std=True)
+        radius = self.calibration_.radius(level).reshape(self.y_scaler_.shift.shape)
+        return mean - radius * std, mean + radius * std
 
     def _rows(
         self, X: Any, y: Any, reset: bool, targets: bool = True
@@ -377,6 +514,21 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+class _Both(nn.Module):
+    """Features beside what the head makes of them: ``(n, width + latent)``."""
+
+    width = 0
+
+    def __init__(self, encoder: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = self.encoder(x)
+        self.width = features.shape[1]
+        return torch.cat([features, self.head(features)], 1)
 
 
 def _pair(validation: Any) -> tuple[Any, Any]:

@@ -59,8 +59,8 @@ def check_options(options: dict[str, Any]) -> None:
         raise ValueError(
             f"output_rank={rank!r} must be an integer from 1 to the number of outputs, or None"
         )
-    for name in ("patience", "grad_clip", "lag"):
-        value = options[name]
+    for name in ("patience", "grad_clip", "lag", "pretrain_lr"):
+        value = options.get(name)
         if value is not None and not value > 0:
             raise ValueError(f"{name}={value!r} must be positive, or None")
 

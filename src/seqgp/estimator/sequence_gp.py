@@ -65,7 +65,9 @@ class SequenceGP(SequenceRegressor):
         schedule: of ``lr``: ``"constant"``, ``"cosine"``, or ``"theorem"`` (the paper's).
         grad_clip: largest norm of the network's gradient, or None.
         weight_decay: shrinks the network's weights (AdamW).
-        pretrain_epochs: epochs of plain squared-error training of the encoder beforehand.
+        pretrain_epochs: epochs of plain squared-error training of the encoder beforehand. The GP on
+            the encoder as it is then, epoch 0, may be the best.
+        pretrain_lr: learning rate of those epochs; by default ``lr``.
         validation_fraction: share of the rows, the last in order, on which the best epoch is
             chosen. They join the posterior at the end. Parts of fewer
             than 10 rows are not made: then the lowest training NLML is chosen.
@@ -105,6 +107,8 @@ class SequenceGP(SequenceRegressor):
     ((50,), True)
     """
 
+    _shaped = True
+
     def __init__(
         self,
         encoder: str | nn.Module = "lstm",
@@ -133,6 +137,7 @@ class SequenceGP(SequenceRegressor):
         grad_clip: float | None = 5.0,
         weight_decay: float = 0.0,
         pretrain_epochs: int = 0,
+        pretrain_lr: float | None = None,
         validation_fraction: float = 0.1,
         patience: int | None = None,
         select: str = "nlpd",
@@ -169,6 +174,7 @@ class SequenceGP(SequenceRegressor):
         self.grad_clip = grad_clip
         self.weight_decay = weight_decay
         self.pretrain_epochs = pretrain_epochs
+        self.pretrain_lr = pretrain_lr
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.select = select
@@ -188,12 +194,14 @@ class SequenceGP(SequenceRegressor):
         settings: Settings,
         generator: torch.Generator,
         checkpoint: Checkpoint | None,
-    ) -> tuple[nn.Module, Layer]:
+        until: tuple[int, int] | None,
+    ) -> tuple[nn.Sequential, Layer, int | None]:
         device = part.y.device
         head = self._new_head(width, part.y.shape[1]).to(device)
+        pretrained: int | None = None
         if self.pretrain_epochs:
             readout = nn.Linear(width, part.y.shape[1]).to(device)
-            pretrain(
+            pretrained = pretrain(
                 encoder,
                 readout,
                 part,
@@ -201,8 +209,10 @@ class SequenceGP(SequenceRegressor):
                 epochs=self.pretrain_epochs,
                 validation=validation,
                 generator=generator,
+                lr=self.pretrain_lr,
                 checkpoint=checkpoint,
-            )
+                until=None if until is None else until[0],
+            ).best_epoch
             head.point(latent_directions(encoder, readout, part, self.latent_dim))
         head.calibrate(encode(encoder, part.windows).float())
         # Settled here by all rows, since training sees fewer of them than the final posterior.
@@ -211,7 +221,7 @@ class SequenceGP(SequenceRegressor):
             inference = "exact" if self.n_rows_ <= EXACT_ROWS else "grid"
         gp = self._new_layer(part.y.shape[1], inference, self.grid_size).to(device)
         gp.initialise(part.y)
-        return nn.Sequential(encoder, head), gp
+        return nn.Sequential(encoder, head), gp, pretrained
 
     def _new_head(self, width: int, outputs: int) -> Head:
         return Head(width, self.latent_dim)

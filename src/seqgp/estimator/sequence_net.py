@@ -85,10 +85,11 @@ class SequenceNet(SequenceRegressor):
         settings: Settings,
         generator: torch.Generator,
         checkpoint: Checkpoint | None,
-    ) -> tuple[nn.Module, Layer]:
+        until: tuple[int, int] | None,
+    ) -> tuple[nn.Sequential, Layer, int | None]:
         outputs = part.y.shape[1]
         readout = self._new_head(width, outputs).to(part.y.device)
-        return nn.Sequential(encoder, readout), self._new_layer(outputs, "readout", None)
+        return nn.Sequential(encoder, readout), self._new_layer(outputs, "readout", None), None
 
     def _new_head(self, width: int, outputs: int) -> nn.Linear:
         return nn.Linear(width, outputs)

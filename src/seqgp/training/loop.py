@@ -31,6 +31,8 @@ def train(
     on_epoch: Callable[[EpochRecord], None] | None = None,
     stop: Callable[[], bool] | None = None,
     checkpoint: Checkpoint | None = None,
+    pretrained: bool = False,
+    until: int | None = None,
 ) -> Trained:
     """Train ``network`` ``(n, T, p) → (n, d)`` and the layer ``gp`` in place.
 
@@ -39,6 +41,10 @@ def train(
     ``statistics`` and ``posterior``. ``stop`` is asked before every mini-batch but those of the
     first epoch, which is finished so that there is a state to keep. With a ``checkpoint`` every
     epoch's state is saved, and one that is known is gone on from.
+
+    A ``pretrained`` network is worth a GP as it is: θ is settled on its latent points first, and the
+    state before the first epoch, epoch 0, may be the best. With ``until`` nothing is chosen: training
+    ends after that epoch (of a schedule for all of them), and its state is kept.
 
     References:
         Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
@@ -57,11 +63,22 @@ def train(
             for record in history:
                 on_epoch(record)
     over = saved is not None and saved.over
+    chosen_by = "nlml" if validation is None else f"val_{settings.select}"
     if saved is None:
+        if pretrained:
+            run.settle()
         run.refresh()
+        if pretrained:
+            network.eval()
+            record, scale = _evaluate(
+                0, network, run.posterior, part, validation, settings, run.lr
+            )
+            history.append(record)
+            best.offer(0, getattr(record, chosen_by), scale)
     elif not over:
         run.load(section("run", saved.state))
-    for epoch in range(len(history) + 1, settings.epochs + 1):
+    last = settings.epochs if until is None else until
+    for epoch in range(history[-1].epoch + 1 if history else 1, last + 1):
         if over or (settings.patience is not None and epoch - 1 - best.epoch >= settings.patience):
             break
         try:
@@ -76,8 +93,7 @@ def train(
             break
         record, scale = _evaluate(epoch, network, posterior, part, validation, settings, run.lr)
         history.append(record)
-        chosen_by = "nlml" if validation is None else f"val_{settings.select}"
-        best.offer(epoch, getattr(record, chosen_by), scale)
+        best.offer(epoch, getattr(record, chosen_by) if until is None else -epoch, scale)
         if checkpoint is not None:
             state = _progress(best, history, generator, device)
             checkpoint.save(state | nested("run", run.state()))

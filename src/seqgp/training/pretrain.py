@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from seqgp.inference.readout import Readout
 from seqgp.training.checkpoint import Checkpoint
 from seqgp.training.loop import train
-from seqgp.training.parts import EpochRecord, Part, Settings, encode
+from seqgp.training.parts import Part, Settings, Trained, encode
 
 __all__ = ["latent_directions", "pretrain"]
 
@@ -24,19 +24,25 @@ def pretrain(
     epochs: int,
     validation: Part | None,
     generator: torch.Generator | None,
+    lr: float | None = None,
     checkpoint: Checkpoint | None = None,
-) -> list[EpochRecord]:
-    """Train ``encoder`` and a linear ``readout`` on squared errors, in place."""
+    until: int | None = None,
+) -> Trained:
+    """Train ``encoder`` and a linear ``readout`` on squared errors, in place.
+
+    ``lr`` takes the place of that in ``settings``; ``until`` as in :func:`train`.
+    """
     plain = replace(
         settings,
         algorithm="delayed",
         surrogate="posterior",
         refresh="epoch",
         epochs=epochs,
+        lr=settings.lr if lr is None else lr,
         select="rmse",  # a plain network's density says more about its residuals' size than its fit
     )
     network = nn.Sequential(encoder, readout)
-    trained = train(
+    return train(
         network,
         Readout(),
         part,
@@ -44,8 +50,8 @@ def pretrain(
         validation=validation,
         generator=generator,
         checkpoint=checkpoint,
+        until=until,
     )
-    return trained.history
 
 
 def latent_directions(encoder: nn.Module, readout: nn.Linear, part: Part, count: int) -> Tensor:

@@ -17,6 +17,9 @@ from seqgp.training.surrogates import Surrogate, make_surrogate
 
 __all__ = ["Best", "Diverged", "Run"]
 
+# In log space: σ² can fall from the targets' variance to a thousandth of it.
+_SETTLE_STEPS, _SETTLE_LR = 70, 0.1
+
 
 class Diverged(RuntimeError):
     """A number that should be finite is not."""
@@ -67,6 +70,18 @@ class Run:
         if self.full:
             # Joint step: θ moves by the gradient at the very posterior that w is about to use.
             self._improve_theta(self.posterior)
+
+    def settle(self) -> None:
+        """Improve θ alone, from its first values to those that suit the latent points as they are."""
+        theta = [p for p in self.layer.parameters() if p.requires_grad]
+        if not theta:
+            return
+        statistics = self.layer.statistics(self._encode(), self.part.y)
+        optimiser = torch.optim.Adam(theta, lr=_SETTLE_LR)
+        for _ in range(_SETTLE_STEPS):
+            optimiser.zero_grad()
+            (self.layer.posterior(statistics).nlml / len(self.part.y)).backward()
+            optimiser.step()
 
     def _freeze(self, statistics: Any) -> None:
         """What to train against until the next refresh: it follows from H and θ, and nothing else."""

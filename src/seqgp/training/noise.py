@@ -1,0 +1,238 @@
+"""How large errors are, and where: what rows that were not trained on say of a trained model.
+
+A deep kernel trained on the marginal likelihood tends to be over-confident: its noise is that of rows
+it has seen. Three things correct that after training, at no cost in accuracy:
+
+- a small network sees where training errors are large and where they are small: the noise's *shape*.
+  Training rows are many, and the pattern of their errors is that of new ones, only their size is not;
+- three numbers an output, from validation rows: the *scale* of the variance, the *trust* in the shape
+  (0 where it says nothing of new rows), and the *dof* of Student's t, for tails heavier than a Gaussian's;
+- the validation errors themselves, divided by their deviations: intervals from those hold their level
+  on rows like them, whatever the distribution (split conformal prediction).
+
+References:
+    The Promises and Pitfalls of Deep Kernel Learning, Ober, Rasmussen and van der Wilk 2021,
+    arXiv:2102.12108. Algorithmic Learning in a Random World, Vovk, Gammerman and Shafer 2005.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from torch import Tensor, nn
+
+__all__ = ["Calibration", "Errors", "NoiseShape", "fit_calibration", "fit_shape", "scored", "shape_rows"]
+
+Array = NDArray[np.float64]
+
+_UNITS = 16
+_STEPS, _EVERY = 300, 25  # of the shape's training; tried on validation rows every so often
+_TAILS = 5.0  # dof while the shape is trained: a few large errors must not bend it
+_ROWS = 20_000  # training rows that the shape is learnt from: more say nothing new
+_WORTH = 3.0  # nats over all validation rows that a shape must gain
+_PRIOR_ROWS = 10.0  # the scale starts from 1, and tails from a Gaussian's, with so much weight
+_MOST_TAIL = 0.4  # of 1/dof: at 1/2 there is no variance
+_GAUSSIAN = 1e-3  # 1/dof below which tails are a Gaussian's
+_SCORES = 2000  # validation errors that are kept, evenly in rank
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Rows that were predicted: all ``(n, outputs)`` but ``features`` ``(n, width)``."""
+
+    features: Tensor
+    mean: Tensor
+    error: Tensor
+    variance: Tensor
+
+    def sees(self) -> Tensor:
+        """What the shape looks at."""
+        return torch.cat([self.features, self.mean], 1)
+
+
+class NoiseShape(nn.Module):
+    """``(n, inputs) → (n, outputs)``: the log of a factor on the variance, 0 on average."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(inputs, _UNITS)
+        self.out = nn.Linear(_UNITS, outputs)
+        # Parameters, though nothing trains them: they are saved and loaded with the rest.
+        self.shift = nn.Parameter(torch.zeros(inputs), requires_grad=False)
+        self.unit = nn.Parameter(torch.ones(inputs), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The log factor."""
+        x = (x.float() - self.shift) / self.unit
+        value: Tensor = self.out(torch.tanh(self.hidden(x)))
+        return value.double()
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What validation rows said of a model's errors; all arrays ``(outputs,)`` but ``scores``."""
+
+    scale: Array
+    """Factor on the predictive variance."""
+    trust: Array
+    """Power to which the noise's shape is taken."""
+    dof: Array
+    """Degrees of freedom of Student's t, infinite for a Gaussian."""
+    steps: int = 0
+    """Of the shape's training; 0 where there is no shape."""
+    rows: int = 0
+    """Validation rows."""
+    scores: Array | None = None
+    """Absolute errors over deviations, increasing, ``(m, outputs)``: all, or evenly spaced ranks."""
+
+    @classmethod
+    def none(cls, outputs: int) -> Calibration:
+        """Of a model that is taken at its word."""
+        return cls(np.ones(outputs), np.zeros(outputs), np.full(outputs, np.inf))
+
+    def factor(self, shape: Tensor | None, like: Tensor) -> Tensor:
+        """On the variance of an observation: ``(outputs,)``, or ``(n, outputs)`` with a shape."""
+        scale = torch.as_tensor(self.scale, device=like.device)
+        if shape is None:
+            return scale
+        return scale * torch.exp(torch.as_tensor(self.trust, device=like.device) * shape)
+
+    def radius(self, level: float) -> Array:
+        """Deviations from the mean, ``(outputs,)``, within which ``level`` of new errors are."""
+        if self.scores is None:
+            raise ValueError(
+                "there are no validation errors to take intervals from: fit with calibrate=True and "
+                "validation rows (validation_fraction, or validation=), or use the deviation"
+            )
+        rank = math.ceil((self.rows + 1) * level)  # one more: the new row is as likely to be any
+        if rank > self.rows:
+            raise ValueError(
+                f"an interval of level {level:g} needs {math.ceil(level / (1.0 - level))} validation "
+                f"rows, and there were {self.rows}: use a lower level, or more validation rows"
+            )
+        return self.scores[np.searchsorted(_ranks(self.rows), rank)]
+
+
+def _ranks(rows: int) -> NDArray[np.int64]:
+    """Which of the ordered errors are kept, counted from 1."""
+    return np.unique(np.linspace(1, rows, min(rows, _SCORES)).round().astype(np.int64))
+
+
+def shape_rows(y: Tensor) -> Tensor:
+    """Which of the training rows ``y`` ``(n, outputs)`` a shape is learnt from."""
+    n = len(y)
+    return torch.linspace(0, n - 1, min(n, _ROWS), device=y.device).round().long()
+
+
+def fit_shape(
+    train: Errors, held: Errors | None = None, steps: int = _STEPS
+) -> tuple[NoiseShape, int]:
+    """The shape after so many steps on training errors; with ``held`` rows, at the best step.
+
+    That is 0 where no shape is worth having on them.
+    """
+    shape = NoiseShape(train.features.shape[1] + train.mean.shape[1], train.mean.shape[1])
+    shape = shape.to(train.mean.device)
+    seen = train.sees()
+    draw = torch.Generator().manual_seed(0)  # of its own: nobody's random numbers change
+    with torch.no_grad():
+        start = torch.empty(shape.hidden.weight.shape)
+        shape.hidden.weight.copy_(nn.init.xavier_uniform_(start, generator=draw))
+        shape.hidden.bias.zero_()
+        shape.shift.copy_(seen.mean(0))
+        shape.unit.copy_(seen.std(0, correction=0).clamp_min(1e-6))
+        shape.out.weight.zero_()
+        shape.out.bias.zero_()
+    ratio = train.error.square() / train.variance
+    ratio = ratio / ratio.mean(0).clamp_min(1e-12)
+    weights = [p for p in shape.parameters() if p.requires_grad]
+    optimiser = torch.optim.AdamW(weights, lr=0.01, weight_decay=0.01)
+    best, best_step, kept = math.inf, 0, copy.deepcopy(shape.state_dict())
+    plain = math.inf if held is None else _likelihood(held, None) - _WORTH
+    for step in range(1, steps + 1):
+        g = shape(seen)
+        g = g - g.mean(0)
+        tails = 0.5 * (_TAILS + 1.0) * torch.log1p(ratio * torch.exp(-g) / (_TAILS - 2.0))
+        optimiser.zero_grad()
+        (0.5 * g + tails).mean().backward()
+        optimiser.step()
+        if held is not None and step % _EVERY == 0:
+            value = _likelihood(held, _centred(shape, seen)(held.sees()))
+            if value < min(best, plain):
+                best, best_step, kept = value, step, copy.deepcopy(shape.state_dict())
+    if held is not None:
+        shape.load_state_dict(kept)
+        return _centred(shape, seen), best_step
+    return _centred(shape, seen), steps
+
+
+def fit_calibration(held: Errors, shape: NoiseShape | None, steps: int) -> Calibration:
+    """Scale, trust, tails and scores from ``held`` rows, under the shape where there is one."""
+    with torch.no_grad():
+        g = None if shape is None else shape(held.sees())
+    found = [_numbers(r, s)[0] for r, s in _columns(held, g)]
+    scale, trust, dof = (np.array(values) for values in zip(*found, strict=True))
+    return scored(Calibration(scale, trust, dof, steps), held, g)
+
+
+def scored(calibration: Calibration, held: Errors, g: Tensor | None = None) -> Calibration:
+    """With the errors of ``held`` rows over their deviations, the shape there being ``g``."""
+    variance = held.variance * calibration.factor(g, held.variance)
+    scores = (held.error.abs() / variance.sqrt()).sort(0).values.cpu().numpy()
+    return replace(calibration, rows=len(scores), scores=scores[_ranks(len(scores)) - 1])
+
+
+def _centred(shape: NoiseShape, seen: Tensor) -> NoiseShape:
+    """The same, with a mean of 0 on the rows it was learnt from."""
+    shape = copy.deepcopy(shape)
+    with torch.no_grad():
+        shape.out.bias -= shape(seen).mean(0).float()
+    return shape
+
+
+def _likelihood(held: Errors, g: Tensor | None) -> float:
+    """Penalised negative log density of all held rows, at the best three numbers."""
+    return sum(_numbers(r, s)[1] for r, s in _columns(held, None if g is None else g.detach()))
+
+
+def _columns(held: Errors, g: Tensor | None) -> list[tuple[Array, Array | None]]:
+    """For each output the squared ratio of error to deviation, and the shape."""
+    ratio = (held.error.square() / held.variance).cpu().numpy()
+    shape = None if g is None else g.cpu().numpy()
+    return [(ratio[:, k], None if shape is None else shape[:, k]) for k in range(ratio.shape[1])]
+
+
+def _numbers(ratio: Array, g: Array | None) -> tuple[tuple[float, float, float], float]:
+    """Scale, trust and dof of one output by penalised maximum likelihood, and its value."""
+
+    def value(p: Array) -> float:
+        log_scale, trust, tail = p
+        log_factor = log_scale + (0.0 if g is None else trust * g)
+        density = np.sum(_density(ratio * np.exp(-log_factor), tail) + 0.5 * log_factor)
+        prior = 0.5 * _PRIOR_ROWS * (np.exp(-log_scale) - 1.0 + log_scale)
+        return float(density + prior + _PRIOR_ROWS * tail + 0.5 * trust**2)
+
+    start = np.log((ratio.sum() + _PRIOR_ROWS) / (len(ratio) + _PRIOR_ROWS))
+    bounds = [(start - 5.0, start + 5.0), (0.0, 0.0 if g is None else 1.5), (0.0, _MOST_TAIL)]
+    found = minimize(
+        value, [start, 0.0 if g is None else 0.8, 0.1], method="L-BFGS-B", bounds=bounds
+    )
+    log_scale, trust, tail = found.x
+    dof = math.inf if tail < _GAUSSIAN else 1.0 / tail
+    return (float(np.exp(log_scale)), float(trust), dof), float(found.fun)
+
+
+def _density(ratio: Array, tail: float) -> Array:
+    """Negative log density of Student's t of variance 1, where the square is ``ratio``."""
+    if tail < _GAUSSIAN:
+        return 0.5 * ratio + 0.5 * math.log(2.0 * math.pi)
+    dof = 1.0 / tail
+    constant = math.lgamma(0.5 * dof) - math.lgamma(0.5 * (dof + 1.0))
+    constant += 0.5 * math.log(math.pi * (dof - 2.0))
+    return constant + 0.5 * (dof + 1.0) * np.log1p(ratio / (dof - 2.0))
