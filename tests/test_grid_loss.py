@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import seqgp
 from grid_reference import error, make_kernel, rows
 from seqgp.inference.grid import GridSpec, interpolation
 from seqgp.inference.grid import loss as loss_module
@@ -117,6 +118,18 @@ def test_targets_carry_their_gradient():
     alone = torch.autograd.grad(post.loss(h, y.detach()).sum(), h)[0]
     assert error(found[0], alone) < 1e-12
     assert error(found[1], (y - post.mean(H)) / post.noise) < 1e-12
+
+
+def test_correlated_outputs_have_it_too(path):
+    H, y = rows(60, 2, 2)
+    post = seqgp.GP(inference="grid", latent_dim=2, grid_size=11, outputs=2, correlated=True)
+    post = post.condition(H, y)
+    independent, targets = post.decoupled(y)
+    assert not targets.requires_grad
+    found = with_slope(post.loss, H, y)
+    expected = with_slope(lambda x, t: Posterior.loss(independent, x, t), H, targets)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert error(ours, theirs) < 1e-12
 
 
 def test_wrong_points_are_named():
