@@ -72,7 +72,7 @@ def _combine(mean: Tensor, variance: Tensor, y: Tensor, floor: Tensor, weight: T
     # With -r/2 for the mean's value one formula serves values and slopes: v + r², v' - 2 r m'.
     torch.mul(residual, -0.5, out=mean[..., 0])
     both = torch.addcmul(variance, residual.unsqueeze(-1), mean, value=-2.0)
-    return both.mT @ weight
+    return weight @ both
 
 
 def _one_contraction(tables: Tables, h: Tensor) -> tuple[Tensor, Tensor]:
