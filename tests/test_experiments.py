@@ -250,6 +250,7 @@ def test_scalability_times_an_epoch_and_a_prediction(monkeypatch, tmp_path):
     monkeypatch.setattr(scalability, "BATCH", 32)
     monkeypatch.setattr(scalability, "LAG", 8)
     monkeypatch.setattr(scalability, "_QUICK", 640)
+    monkeypatch.setitem(scalability._POINTS, "cpu", 1000)  # more than there are rows
     cells = [cell for cell in scalability.cells(1, quick=True) if cell[0] <= 256 and cell[1] < 400]
     table = pd.DataFrame([scalability.run_cell(cell) for cell in cells])
     assert (table.epoch_seconds > 0).all()

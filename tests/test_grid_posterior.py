@@ -148,6 +148,10 @@ def test_float32_points_keep_their_gradient():
     assert h.grad is not None
     assert h.grad.dtype == torch.float32
     assert bool((h.grad != 0).any())
+    slope = torch.autograd.grad(post.mean(h).sum(), h)[0]
+    exact = h.detach().double().requires_grad_()
+    expected = torch.autograd.grad(post.mean(exact).sum(), exact)[0]
+    assert torch.equal(slope, expected.float())
 
 
 def test_independent_outputs_are_independent():

@@ -30,6 +30,7 @@ __all__ = [
     "from_nodes",
     "node_weights",
     "powers",
+    "tensor_basis",
     "tensor_rows",
     "weights",
 ]
@@ -75,9 +76,13 @@ class GridSpec:
 
         The box is closed: ``h = 1`` is the right end of the last cell. ``s`` is differentiable.
         """
-        scaled = (h + 1.0) * (0.5 * self.cells)
-        cell = scaled.detach().long().clamp_(0, self.cells - 1)
-        return cell, (scaled - cell) * 2.0 - 1.0
+        # cells · (h + 1) - 1, in one step and in float64 whatever h is; borders are odd numbers.
+        x = torch.add(_last(self.cells, h.device), h, alpha=self.cells)
+        if x.is_cuda:  # a search is one kernel, which counts there; it ends in the box, too
+            cell = torch.bucketize(x, _borders(self.cells, x.device), right=True)
+        else:
+            cell = ((x.detach() + 1.0) * 0.5).long().clamp_(0, self.cells - 1)
+        return cell, torch.sub(x, cell, alpha=2)
 
     def flat(self, cell: Tensor) -> Tensor:
         """Row-major number of cells ``(n, dim)`` → ``(n,)``."""
@@ -85,6 +90,16 @@ class GridSpec:
         for j in range(1, self.dim):
             flat = torch.add(cell[:, j], flat, alpha=self.cells)
         return flat
+
+
+@lru_cache(maxsize=16)
+def _last(cells: int, device: torch.device) -> Tensor:
+    return _constant(np.array([cells - 1.0]), device)
+
+
+@lru_cache(maxsize=16)
+def _borders(cells: int, device: torch.device) -> Tensor:
+    return _constant(2.0 * np.arange(1, cells) - 1.0, device)
 
 
 @lru_cache(maxsize=1)
@@ -109,14 +124,31 @@ def _local_nodes() -> np.ndarray:
 
 
 @lru_cache(maxsize=16)
-def basis(device: torch.device, slopes: bool = False) -> Tensor:
+def basis(device: torch.device, cells: int = 0) -> Tensor:
     """Powers of s to local basis values, ``(7, 11)``: 4 interpolation weights, then 7 cardinals.
 
-    With ``slopes`` each value is followed by its derivative in s, ``(7, 22)``.
+    With the number of cells per dimension each value is followed by its slope in h, ``(7, 22)``.
     """
     value, slope = _coefficients()
-    table = np.stack([value, slope], -1).reshape(NODES, -1) if slopes else value
+    # ds/dh = cells.
+    table = np.stack([value, cells * slope], -1).reshape(NODES, -1) if cells else value
     return _constant(table, device)
+
+
+@lru_cache(maxsize=16)
+def tensor_basis(dim: int, cells: int, device: torch.device) -> Tensor:
+    """:func:`basis` at every entry of a cell's row: powers of s in each dimension to its factors.
+
+    ``(dim, 7, (1 + dim) · (4^dim + 7^dim))``: the product over dimensions of what it gives are
+    the 4^dim weights and 7^dim cardinals, then their slopes in h, one dimension after the other.
+    """
+    value, slope = _coefficients()
+    digits = [np.indices((k,) * dim).reshape(dim, -1) for k in (STENCIL, NODES)]
+    entry = np.concatenate([digits[0], STENCIL + digits[1]], 1)
+    table = np.stack([value[:, own] for own in entry])[:, :, None].repeat(1 + dim, 2)
+    for j in range(dim):
+        table[j, :, 1 + j] = cells * slope[:, entry[j]]
+    return _constant(table.reshape(dim, NODES, -1), device)
 
 
 def _constant(value: np.ndarray, device: torch.device) -> Tensor:

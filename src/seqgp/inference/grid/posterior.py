@@ -14,6 +14,7 @@ from seqgp.inference.posterior import Diagnostics, Posterior
 from .eigenbasis import Eigenbasis
 from .interpolation import GridSpec
 from .iterative import System
+from .loss import row_losses
 from .prior import interp, least_prior_variance, prior_at_nodes, prior_covariance
 from .resolve import resolved_factor
 from .stencil import band, stencil_at_nodes
@@ -152,6 +153,18 @@ class GridPosterior(Posterior):
     def _moments(self, h: Tensor, variance: bool) -> tuple[Tensor, Tensor | None]:
         self._check(h)
         return self.tables(h.to(self.mean_grid.device), variance)
+
+    @cached_property
+    def _weight(self) -> Tensor:
+        return 0.5 / self.noise
+
+    def loss(self, h: Tensor, y: Tensor) -> Tensor:
+        """``[(y − m(h))² + v(h)] / 2σ²``, one value per row ``(n,)``; see :meth:`Posterior.loss`."""
+        if y.requires_grad or not (h.requires_grad and torch.is_grad_enabled()):
+            return super().loss(h, y)
+        self._check(h)
+        targets = y.to(self.mean_grid).reshape(len(h), len(self.noise))
+        return row_losses(self.tables, h.to(self.mean_grid.device), targets, self._weight)
 
     def prior_covariance(self, h: Tensor) -> Tensor:
         """``w K_UU wᵀ`` at a few points, ``(outputs, n, n)``, differentiable in ``h``."""

@@ -20,7 +20,7 @@ from .eigenbasis import Component, Eigenbasis
 from .interpolation import NODES, STENCIL, GridSpec, add_rows, basis, chunk_rows, powers
 from .pairs import Pairs
 
-__all__ = ["Tables", "cell_rows", "variance_at_nodes"]
+__all__ = ["Tables", "cell_rows", "first_order", "variance_at_nodes"]
 
 _CHUNK = 2**22  # numbers in the largest temporary: 32 MiB
 
@@ -87,13 +87,30 @@ class Tables:
 
     def __call__(self, h: Tensor, variance: bool) -> tuple[Tensor, Tensor | None]:
         """Mean and variance ``(n, outputs)`` at ``h`` ``(n, d)``, differentiable once in ``h``."""
-        h = h.to(torch.float64)
         rows = chunk_rows(self.rows[0].numel(), h.device)
         if len(h) <= rows:
             return _evaluate(h, self, variance)
         parts = [_evaluate(part, self, variance) for part in h.split(rows)]
         mean = torch.cat([m for m, _ in parts])
         return mean, torch.cat([v for _, v in parts if v is not None]) if variance else None
+
+    def local(self, h: Tensor, variance: bool, slopes: bool) -> tuple[Tensor, Tensor | None]:
+        """Mean and variance at ``h``, ``(n, outputs, 1)``.
+
+        With slopes ``(n, outputs, 2^d)``: first the value, and at 2^j the slope in dimension j; the
+        others are slopes in several dimensions, which come along.
+        """
+        cell, s = self.spec.locate(h)
+        split = STENCIL**self.spec.dim
+        wanted = self.rows if variance else self.rows[..., :split]
+        rows = wanted.index_select(0, self.spec.flat(cell))
+        kinds = 2 if slopes else 1  # of each local polynomial: its value, and its slope
+        local = powers(s) @ basis(h.device, self.spec.cells if slopes else 0)
+        cubic, sextic = local.split([STENCIL * kinds, NODES * kinds], -1)
+        mean = _contract(rows[..., :split], cubic.unflatten(-1, (-1, kinds)))
+        if not variance:
+            return mean, None
+        return mean, _contract(rows[..., split:], sextic.unflatten(-1, (-1, kinds)))
 
 
 class _Evaluate(torch.autograd.Function):
@@ -104,20 +121,10 @@ class _Evaluate(torch.autograd.Function):
         ctx: Any, h: Tensor, tables: Tables, variance: bool
     ) -> tuple[Tensor, Tensor | None]:
         slopes = bool(ctx.needs_input_grad[0])
-        cell, s = tables.spec.locate(h)
-        split = STENCIL**tables.spec.dim
-        wanted = tables.rows if variance else tables.rows[..., :split]
-        rows = wanted.index_select(0, tables.spec.flat(cell))
-        kinds = 2 if slopes else 1  # of each local polynomial: its value, and its slope
-        local = powers(s) @ basis(h.device, slopes)
-        cubic, sextic = local.split([STENCIL * kinds, NODES * kinds], -1)
-        mean = _contract(rows[..., :split], cubic.unflatten(-1, (-1, kinds)))
-        spread: Tensor | None = None
-        if variance:
-            spread = _contract(rows[..., split:], sextic.unflatten(-1, (-1, kinds)))
+        mean, spread = tables.local(h, variance, slopes)
         if slopes:
             ctx.save_for_backward(mean, spread)
-            ctx.spec = tables.spec
+            ctx.dim = tables.spec.dim
         if spread is None:
             return mean[..., 0], None
         # Rounding may take a tiny variance below its own lower bound.
@@ -130,18 +137,17 @@ class _Evaluate(torch.autograd.Function):
         grad = _product(g_mean.unsqueeze(1), mean)
         if spread is not None and g_variance is not None:
             grad = grad + _product(g_variance.unsqueeze(1), spread)
-        # Wanted are the products with one slope: factor j counts 2^j in their order. ds/dh = cells.
-        single = _single(ctx.spec.dim, grad.device)
-        return grad.squeeze(1).index_select(1, single) * float(ctx.spec.cells), None, None
+        return grad.squeeze(1).index_select(1, first_order(ctx.dim, grad.device)[1:]), None, None
 
 
 _evaluate: Callable[[Tensor, Tables, bool], tuple[Tensor, Tensor | None]] = _Evaluate.apply
 
 
 @lru_cache(maxsize=16)
-def _single(dim: int, device: torch.device) -> Tensor:
+def first_order(dim: int, device: torch.device) -> Tensor:
+    """Where :meth:`Tables.local` has the value and the slope in each dimension, ``(1 + d,)``."""
     with torch.inference_mode(False):  # kept, and used where gradients are on
-        return 2 ** torch.arange(dim, device=device)
+        return torch.tensor([0] + [2**j for j in range(dim)], device=device)
 
 
 def _contract(rows: Tensor, factors: Tensor) -> Tensor:
