@@ -47,6 +47,7 @@ MODELS = (
 LEVELS = (50, 80, 95)
 PIT = [f"pit{k}" for k in range(10)]
 _SHOWN = (FIRST, PROPOSED, "lstm", "lstm-ensemble")  # in the figure of PITs
+_HIGHEST = 3.0  # bar drawn whole there
 
 # Okabe and Ito's colours, and a marker each: told apart without colour too.
 _LOOKS = {
@@ -75,10 +76,8 @@ def markdown(table: pd.DataFrame) -> str:
         "nearest to its level. A narrow interval is no merit by itself, so no width is bold. Split "
         "conformal prediction has no density.",
     ]
-    for dataset, mode in TASKS:
-        part = table[(table.dataset == dataset) & (table["mode"] == mode)]
-        if not part.empty:
-            lines += ["", f"## {dataset}, {mode}", "", *_task_lines(part)]
+    for task, part in _tasks_in(table):
+        lines += ["", f"## {task}", "", *_task_lines(part)]
     return "\n".join([*lines, "", *_summary_lines(summary(table))]) + "\n"
 
 
@@ -92,7 +91,7 @@ def _means(part: pd.DataFrame) -> pd.DataFrame:
 
 def _task_lines(part: pd.DataFrame) -> list[str]:
     means = _means(part)
-    spreads = part.groupby("model").std(ddof=0, numeric_only=True)
+    spreads: Any = part.groupby("model").std(ddof=0, numeric_only=True)
     columns = {"rmse_z": 4, "nlpd": 3, "crps": 4, "cov50": 3, "cov80": 3, "cov95": 3, "width95": 3}
     columns |= {"pit_error": 3, "cost": 2}
     best = {
@@ -112,7 +111,7 @@ def _task_lines(part: pd.DataFrame) -> list[str]:
             if name in best and (abs(value - aim) if aim else value) == best[name]:
                 text = f"**{text}**"
             if aim:
-                text += f" ({spreads.loc[model, name]:.3f})"
+                text += f" ({spreads.at[model, name]:.3f})"
             entries.append(text)
         lines.append(f"| {model} | {' | '.join(entries)} |")
     return lines
@@ -129,13 +128,13 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     Gaps are the proposed model's score less the lowest of the alternatives: negative is a win.
     """
     rows = []
-    for dataset, mode in TASKS:
-        means = _means(table[(table.dataset == dataset) & (table["mode"] == mode)])
+    for task, part in _tasks_in(table):
+        means = _means(part)
         others = means.drop(index=[FIRST, PROPOSED], errors="ignore")
         if not {FIRST, PROPOSED} <= set(means.index) or others.nlpd.isna().all():
             continue
         ours, first = means.loc[PROPOSED], means.loc[FIRST]
-        row: dict[str, Any] = {"dataset": dataset, "mode": mode}
+        row: dict[str, Any] = {"task": task}
         for name in ("nlpd", "crps"):
             row[f"{name}_rival"] = others[name].idxmin()
             row[f"{name}_gap"] = ours[name] - others[name].min()
@@ -159,7 +158,7 @@ def _summary_lines(found: pd.DataFrame) -> list[str]:
     ]
     for row in found.itertuples():
         lines.append(
-            f"| {row.dataset}, {row.mode} | {row.nlpd_gap:+.3f} | {row.nlpd_rival} "
+            f"| {row.task} | {row.nlpd_gap:+.3f} | {row.nlpd_rival} "
             f"| {row.crps_gap:+.4f} | {row.crps_rival} | {row.rmse_ratio:.3f} | {row.cost_ratio:.2f} |"
         )
     n = len(found)
@@ -177,6 +176,11 @@ def _summary_lines(found: pd.DataFrame) -> list[str]:
     ]
 
 
+def _called(model: str) -> str:
+    """Its name in a figure."""
+    return f"{model} (proposed)" if model == PROPOSED else model
+
+
 def _tasks_in(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Name and rows of each task that the table has."""
     found = []
@@ -188,57 +192,59 @@ def _tasks_in(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def draw_coverage(table: pd.DataFrame, path: Path) -> None:
-    """Coverage of the three intervals of every model, beside what they promise; a panel a task."""
+    """Coverage of the three intervals of every model less what they promise; a panel a task."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     tasks = _tasks_in(table)
     columns = min(3, len(tasks))
     rows = -(-len(tasks) // columns)
-    figure = Figure(figsize=(4.2 * columns + 0.4, 3.0 * rows + 1.3), layout="constrained")
-    axes = np.ravel(figure.subplots(rows, columns, sharey=True, squeeze=False))
+    size = (max(4.2 * columns + 0.6, 8.0), 2.9 * rows + 1.4)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = np.ravel(figure.subplots(rows, columns, squeeze=False))
     for axis in axes[len(tasks) :]:
         axis.set_visible(False)
     shown = [model for model in MODELS if model in set(table.model)]
-    places = np.linspace(-0.36, 0.36, len(shown)) if len(shown) > 1 else np.zeros(1)
-    for axis, (name, part) in zip(axes, tasks, strict=False):
-        for x, level in enumerate(LEVELS):
-            promise = axis.hlines(level, x - 0.45, x + 0.45, color="#222222", linewidth=1.2)
-        handles = [promise]
+    names = [_called(model) for model in shown]
+    places = 0.1 * (np.arange(len(shown)) - 0.5 * (len(shown) - 1))
+    for axis, (task, part) in zip(axes, tasks, strict=False):
+        axis.axhline(0.0, color="#222222", linewidth=1.2)
+        handles = []
         for place, model in zip(places, shown, strict=True):
             found = 100.0 * part[part.model == model][[f"cov{level}" for level in LEVELS]]
             colour, marker = _LOOKS[model]
             ours = model == PROPOSED
-            handles.append(
-                axis.errorbar(
-                    np.arange(len(LEVELS)) + place,
-                    found.mean(),
-                    found.std(ddof=0),
-                    fmt=marker,
-                    color=colour,
-                    markersize=9 if ours else 5.5,
-                    markeredgecolor="black" if ours else colour,
-                    elinewidth=1,
-                    zorder=4 if ours else 3,
-                )
+            drawn = axis.errorbar(
+                np.arange(len(LEVELS)) + place,
+                found.mean() - np.array(LEVELS),
+                found.std(ddof=0),
+                fmt=marker,
+                color=colour,
+                markersize=9 if ours else 5.5,
+                markeredgecolor="black" if ours else colour,
+                elinewidth=1,
+                zorder=4 if ours else 3,
             )
-        axis.set_title(name, fontsize=11)
-        axis.set_xticks(range(len(LEVELS)), [f"{level}%" for level in LEVELS])
-        axis.set(ylim=(0, 103), xlim=(-0.55, len(LEVELS) - 0.45))
+            handles.append(drawn)
+        low, high = axis.get_ylim()
+        axis.set(ylim=(min(low, -10.0), max(high, 10.0)), xlim=(-0.5, len(LEVELS) - 0.5))
+        for edge in range(1, len(LEVELS)):
+            axis.axvline(edge - 0.5, color="#BBBBBB", linewidth=0.8)
+        axis.set_title(task, fontsize=11)
+        axis.set_xticks(range(len(LEVELS)), [f"{level}% interval" for level in LEVELS])
+        axis.tick_params(axis="x", length=0)
+        axis.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:+g}" if value else "0")
         axis.grid(axis="y", color="#E6E6E6", linewidth=0.8)
         axis.set_axisbelow(True)
         axis.spines[["top", "right"]].set_visible(False)
-    names = [
-        "promised",
-        *(f"{model} (proposed)" if model == PROPOSED else model for model in shown),
-    ]
-    figure.legend(
-        handles, names, loc="outside lower center", ncols=min(5, columns + 2), frameon=False
-    )
+    looks: dict[str, Any] = {"ncols": 4, "frameon": False, "fontsize": 11}
+    figure.legend(handles, names, loc="outside lower center", **looks)
     figure.suptitle(
-        "Share of test values inside their interval: below the line the error bar is too narrow"
+        "Share of test values inside an interval, less what the interval promises\n"
+        "0: as promised; below: error bar too narrow; above: too wide; bars: deviation over seeds"
     )
-    figure.supxlabel("what the interval promises", fontsize=11)
-    figure.supylabel("values inside, %", fontsize=11)
+    figure.supylabel("percentage points", fontsize=11)
     figure.savefig(path, dpi=110)
 
 
@@ -257,14 +263,19 @@ def draw_pit(table: pd.DataFrame, path: Path) -> None:
             colour = _LOOKS[model][0]
             axis.bar(np.arange(len(PIT)) * width, density, width, align="edge", color=colour)
             axis.axhline(1.0, color="#222222", linewidth=1, linestyle="--")
-            axis.set(xlim=(0, 1), ylim=(0, 3))
+            axis.set(xlim=(0, 1), ylim=(0, _HIGHEST))
+            for k in np.flatnonzero(density > _HIGHEST):
+                where = ((k + 0.5) * width, 0.98 * _HIGHEST)
+                label = f"{density.iloc[k]:.1f}"
+                axis.text(*where, label, color="white", fontsize=7, ha="center", va="top")
             axis.spines[["top", "right"]].set_visible(False)
         line[0].set_ylabel(name.replace(", ", "\n"), fontsize=9)
     for axis, model in zip(axes[0], shown, strict=True):
-        axis.set_title(f"{model} (proposed)" if model == PROPOSED else model, fontsize=11)
+        axis.set_title(_called(model), fontsize=11)
     figure.suptitle(
         "Where test values fall in their predicted distribution. Flat (dashed) is right;\n"
-        "high at both ends: error bars too narrow; high in the middle: too wide"
+        "high at both ends: error bars too narrow; high in the middle: too wide; a bar with a "
+        "number goes on to there"
     )
     figure.supxlabel("probability integral transform (0: far below, 1: far above)", fontsize=10)
     figure.savefig(path, dpi=110)
