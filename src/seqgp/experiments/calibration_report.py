@@ -199,7 +199,7 @@ def draw_coverage(table: pd.DataFrame, path: Path) -> None:
     tasks = _tasks_in(table)
     columns = min(3, len(tasks))
     rows = -(-len(tasks) // columns)
-    size = (max(4.2 * columns + 0.6, 8.0), 2.9 * rows + 1.4)
+    size = (max(4.2 * columns + 0.6, 9.0), 2.9 * rows + 1.4)
     figure = Figure(figsize=size, layout="constrained")
     axes = np.ravel(figure.subplots(rows, columns, squeeze=False))
     for axis in axes[len(tasks) :]:
@@ -238,11 +238,12 @@ def draw_coverage(table: pd.DataFrame, path: Path) -> None:
         axis.grid(axis="y", color="#E6E6E6", linewidth=0.8)
         axis.set_axisbelow(True)
         axis.spines[["top", "right"]].set_visible(False)
-    looks: dict[str, Any] = {"ncols": 4, "frameon": False, "fontsize": 11}
+    looks: dict[str, Any] = {"ncols": 4, "frameon": False, "fontsize": 10}
     figure.legend(handles, names, loc="outside lower center", **looks)
     figure.suptitle(
         "Share of test values inside an interval, less what the interval promises\n"
-        "0: as promised; below: error bar too narrow; above: too wide; bars: deviation over seeds"
+        "0: as promised; below: error bar too narrow; above: too wide; lines: deviation over seeds; "
+        "panels have their own scales"
     )
     figure.supylabel("percentage points", fontsize=11)
     figure.savefig(path, dpi=110)
