@@ -181,15 +181,17 @@ class VariationalHead(nn.Module):
         d = width + 1
         self.mean = nn.Parameter(torch.empty(outputs, d).uniform_(-1.0, 1.0) / math.sqrt(d))
         self.lower = nn.Parameter(torch.zeros(outputs, d, d))
-        self.log_diagonal = nn.Parameter(torch.full((outputs, d), -math.log(d)))
+        self.log_diagonal = nn.Parameter(torch.zeros(outputs, d))
         self.log_noise = nn.Parameter(torch.zeros(outputs))
         for parameter in self.parameters():
             parameter.decay = False  # type: ignore[attr-defined]  # the KL is what shrinks these
 
     @torch.no_grad()
     def start(self, log_variance: Tensor) -> None:
-        """Let the noise be ``(outputs,)`` of this size at first."""
+        """Let the noise be ``(outputs,)`` of this size at first, and the doubt about w in proportion."""
         self.log_noise.copy_(log_variance / self.pace)
+        size = 0.5 * log_variance - math.log(self.mean.shape[1])
+        self.log_diagonal.copy_(size[:, None].expand_as(self.log_diagonal))
 
     def factor(self) -> Tensor:
         """L ``(outputs, d, d)``, lower triangular."""
@@ -209,8 +211,8 @@ class VariationalHead(nn.Module):
 class VariationalLastLayer(DensityNet):
     """A Bayesian linear last layer, its Gaussian posterior trained with the encoder on the ELBO.
 
-    Two deviations: σ² is learnt without a prior, and starts at the variance of the targets. As in
-    the authors' code, weight decay is the encoder's alone.
+    Two deviations: σ² is learnt without a prior, and σ² and the covariance of w start in proportion
+    to the variance of the targets. As in the authors' code, weight decay is the encoder's alone.
 
     References:
         Variational Bayesian Last Layers, Harrison, Willes and Snoek 2024, arXiv:2404.11599.
