@@ -1,4 +1,8 @@
-"""Scores of predictions: errors of the mean, and whether the deviation tells the truth."""
+"""Scores of predictions: errors of the mean, and whether the deviation tells the truth.
+
+Predictions are Gaussian, or Student's t where ``dof``, its degrees of freedom, is finite; ``std`` is the
+standard deviation of either.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm
+
+from seqgp.student import Student
 
 __all__ = [
     "coverage",
@@ -76,13 +81,13 @@ def r2(y: ArrayLike, mean: ArrayLike) -> float:
     return float(np.mean(1.0 - _divide(left, np.var(truth, axis=0))))
 
 
-def nlpd(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
-    """Negative log predictive density of Gaussian predictions, nats per value: lower is better.
+def nlpd(y: ArrayLike, mean: ArrayLike, std: ArrayLike, dof: ArrayLike = math.inf) -> float:
+    """Negative log predictive density, nats per value: lower is better.
 
     >>> round(nlpd([0.0], [0.0], [1.0]), 4)
     0.9189
     """
-    return float(-np.mean(norm.logpdf(np.asarray(y), np.asarray(mean), np.asarray(std))))
+    return _student(mean, std, dof).nlpd(y)
 
 
 def joint_nlpd(y: ArrayLike, mean: ArrayLike, covariance: ArrayLike) -> float:
@@ -101,8 +106,8 @@ def joint_nlpd(y: ArrayLike, mean: ArrayLike, covariance: ArrayLike) -> float:
     return float(np.mean(0.5 * white**2 + logs) + 0.5 * math.log(2.0 * math.pi))
 
 
-def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
-    """Continuous ranked probability score of Gaussian predictions, on the scale of ``y``.
+def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike, dof: ArrayLike = math.inf) -> float:
+    """Continuous ranked probability score, on the scale of ``y``.
 
     The absolute error generalised to distributions: lower is better, and a prediction without
     doubt has its absolute error.
@@ -113,10 +118,7 @@ def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
     >>> round(crps([0.0], [0.0], [1.0]), 4)
     0.2337
     """
-    deviation = np.asarray(std, dtype=np.float64)
-    z = (np.asarray(y) - np.asarray(mean)) / deviation
-    unit = z * (2.0 * norm.cdf(z) - 1.0) + 2.0 * norm.pdf(z) - 1.0 / math.sqrt(math.pi)
-    return float(np.mean(deviation * unit))
+    return _student(mean, std, dof).crps(y)
 
 
 def pinball(y: ArrayLike, quantile_values: ArrayLike, level: float) -> float:
@@ -132,13 +134,19 @@ def pinball(y: ArrayLike, quantile_values: ArrayLike, level: float) -> float:
     return float(np.mean(np.maximum(level * over, (level - 1.0) * over)))
 
 
-def coverage(y: ArrayLike, mean: ArrayLike, std: ArrayLike, level: float = 0.95) -> float:
+def coverage(
+    y: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    level: float = 0.95,
+    dof: ArrayLike = math.inf,
+) -> float:
     """Share of values inside the central interval of that level.
 
     >>> coverage([0.0, 3.0], [0.0, 0.0], [1.0, 1.0])
     0.5
     """
-    half = norm.ppf(0.5 + level / 2.0) * np.asarray(std)
+    half = _student(np.zeros(np.shape(std)), std, dof).quantile(0.5 + level / 2.0)
     return float(np.mean(np.abs(np.asarray(y) - np.asarray(mean)) <= half))
 
 
@@ -156,17 +164,18 @@ def coverage_error(n: int, level: float = 0.95) -> float:
     return math.sqrt(level * (1.0 - level) / n)
 
 
-def width(std: ArrayLike, level: float = 0.95) -> float:
+def width(std: ArrayLike, level: float = 0.95, dof: ArrayLike = math.inf) -> float:
     """Mean width of the central interval of that level, on the scale of ``std``.
 
     >>> round(width([1.0, 3.0]), 4)
     7.8399
     """
     _check_level(level)
-    return float(2.0 * norm.ppf(0.5 + level / 2.0) * np.mean(np.asarray(std)))
+    half = _student(np.zeros(np.shape(std)), std, dof).quantile(0.5 + level / 2.0)
+    return float(2.0 * np.mean(half))
 
 
-def pit(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> Array:
+def pit(y: ArrayLike, mean: ArrayLike, std: ArrayLike, dof: ArrayLike = math.inf) -> Array:
     """Probability integral transform: where each value falls in its own predictive distribution.
 
     The shape of ``y``, in [0, 1]; uniform where the predictions tell the truth.
@@ -174,7 +183,7 @@ def pit(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> Array:
     >>> pit([0.0, 9.0], [0.0, 0.0], [1.0, 1.0])
     array([0.5, 1. ])
     """
-    return np.asarray(norm.cdf(np.asarray(y), np.asarray(mean), np.asarray(std)))
+    return _student(mean, std, dof).pit(y)
 
 
 def pit_histogram(pit: ArrayLike, bins: int = 20) -> tuple[Array, Array]:
@@ -190,8 +199,10 @@ def pit_histogram(pit: ArrayLike, bins: int = 20) -> tuple[Array, Array]:
     return edges, density
 
 
-def scores(y: ArrayLike, mean: ArrayLike, std: ArrayLike, scale: float = 1.0) -> dict[str, float]:
-    """All scores of Gaussian predictions, ``(n,)`` each; ``rmse_z`` is the RMSE over ``scale``.
+def scores(
+    y: ArrayLike, mean: ArrayLike, std: ArrayLike, scale: float = 1.0, dof: float = math.inf
+) -> dict[str, float]:
+    """All scores of predictions, ``(n,)`` each; ``rmse_z`` is the RMSE over ``scale``.
 
     Keys: ``n, rmse, rmse_z, mae, nrmse, r2, nlpd, crps``, then ``cov`` and ``width`` of the central
     50, 80 and 95% intervals. ``scale`` is usually the deviation of the training targets.
@@ -214,14 +225,18 @@ def scores(y: ArrayLike, mean: ArrayLike, std: ArrayLike, scale: float = 1.0) ->
         "mae": mae(truth, guess),
         "nrmse": nrmse(truth, guess),
         "r2": r2(truth, guess),
-        "nlpd": nlpd(truth, guess, spread),
-        "crps": crps(truth, guess, spread),
+        "nlpd": nlpd(truth, guess, spread, dof),
+        "crps": crps(truth, guess, spread, dof),
     }
     for level in _LEVELS:
-        found[f"cov{100 * level:.0f}"] = coverage(truth, guess, spread, level)
+        found[f"cov{100 * level:.0f}"] = coverage(truth, guess, spread, level, dof)
     for level in _LEVELS:
-        found[f"width{100 * level:.0f}"] = width(spread, level)
+        found[f"width{100 * level:.0f}"] = width(spread, level, dof)
     return found
+
+
+def _student(mean: ArrayLike, std: ArrayLike, dof: ArrayLike) -> Student:
+    return Student(np.asarray(mean), np.asarray(std), np.asarray(dof))
 
 
 def _check_values(values: dict[str, Array]) -> None:

@@ -82,6 +82,10 @@ def estimator_parts(model: SequenceRegressor) -> tuple[Estimator, Arrays]:
         grid_size=grid_size,
         history=tuple(model.history_.columns),
         best_epoch=model.best_epoch_,
+        pretrained_epochs=model.pretrained_epochs_,
+        seed=model.seed_,
+        validation_rows=model.calibration_.rows,
+        noise_steps=model.calibration_.steps,
         best=_at_best(model),
         nlml=_finite(model.nlml_),
     )
@@ -89,12 +93,21 @@ def estimator_parts(model: SequenceRegressor) -> tuple[Estimator, Arrays]:
     if isinstance(mean, LinearMean):
         tensors |= {f"mean.{field.name}": getattr(mean, field.name) for field in fields(mean)}
     tensors |= {f"network.{name}": value for name, value in model.network_.named_parameters()}
+    if model.noise_shape_ is not None:
+        tensors |= {f"noise.{name}": value for name, value in model.noise_shape_.named_parameters()}
     if isinstance(model.layer_, GP):
         tensors |= {f"gp.{name}": value for name, value in model.layer_.named_parameters()}
     arrays: Arrays = {name: value.detach().cpu().numpy() for name, value in tensors.items()}
     for name, scaler in (("x_scaler", model.x_scaler_), ("y_scaler", model.y_scaler_)):
         arrays |= {f"{name}.shift": scaler.shift, f"{name}.scale": scaler.scale}
-    arrays["variance_scale"] = model.variance_scale_
+    said = model.calibration_
+    arrays |= {
+        "calibration.scale": said.scale,
+        "calibration.trust": said.trust,
+        "calibration.tail": 1.0 / said.dof,  # finite for a Gaussian too
+    }
+    if said.scores is not None:
+        arrays["calibration.scores"] = said.scores
     arrays["history"] = model.history_.to_numpy(dtype=np.float64)
     _check(model, header, arrays)
     return header, arrays

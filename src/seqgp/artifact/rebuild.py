@@ -26,6 +26,7 @@ from seqgp.inference import GridStatistics, Rows
 from seqgp.inference.grid import GridSpec
 from seqgp.inference.grid.cost import MAX_DIM
 from seqgp.means import LinearMean, MeanFunction, ZeroMean
+from seqgp.training.noise import Calibration, NoiseShape, ranks_kept
 
 __all__ = ["CLASSES", "assemble", "rebuild_estimator", "unfitted"]
 
@@ -60,12 +61,14 @@ def assemble(header: Estimator, shelf: Shelf, device: torch.device) -> SequenceR
     model.n_rows_ = header.rows
     model.best_epoch_ = header.best_epoch
     model.history_ = _history(header, shelf)
-    model.variance_scale_ = shelf.take("variance_scale", (header.outputs,))
+    model.pretrained_epochs_, model.seed_ = header.pretrained_epochs, header.seed
+    model.calibration_ = _calibration(header, shelf)
     model.x_scaler_ = _scaler("x_scaler", (header.features,), shelf)
     model.y_scaler_ = _scaler("y_scaler", () if header.vector else (header.outputs,), shelf)
     model.mean_function_ = _mean(header, shelf, device)
     model.statistics_ = _statistics(header, shelf, device)
     model.network_ = _network(model, header, shelf, device)
+    model.noise_shape_ = _noise_shape(header, shelf, device)
     model.layer_ = model._new_layer(header.outputs, header.inference, header.grid_size)
     if isinstance(model.layer_, GP):
         model.layer_.to(device)
@@ -78,6 +81,21 @@ def _history(header: Estimator, shelf: Shelf) -> pd.DataFrame:
     values = shelf.take("history", (None, len(columns)), finite=False)
     frame = pd.DataFrame(values.copy(), columns=columns)
     return frame.astype({"epoch": "int64"}) if "epoch" in columns else frame
+
+
+def _calibration(header: Estimator, shelf: Shelf) -> Calibration:
+    scale, trust, tail = (
+        shelf.take(f"calibration.{name}", (header.outputs,)) for name in ("scale", "trust", "tail")
+    )
+    if not ((scale > 0).all() and (tail >= 0).all() and (tail < 0.5).all()):
+        raise ArtifactError("its calibration has a scale or tails that no calibration has")
+    with np.errstate(divide="ignore"):
+        dof = 1.0 / tail
+    scores = None
+    if header.validation_rows:
+        kept = len(ranks_kept(header.validation_rows))
+        scores = shelf.take("calibration.scores", (kept, header.outputs))
+    return Calibration(scale, trust, dof, header.noise_steps, header.validation_rows, scores)
 
 
 def _scaler(name: str, shape: tuple[int, ...], shelf: Shelf) -> Standardizer:
@@ -126,18 +144,30 @@ def _statistics(header: Estimator, shelf: Shelf, device: torch.device) -> Any:
     )
 
 
+def _width(header: Estimator) -> int:
+    """Features that the encoder gives."""
+    window = header.lag * header.features if header.params.skip else 0
+    return header.params.hidden + window
+
+
+def _noise_shape(header: Estimator, shelf: Shelf, device: torch.device) -> NoiseShape | None:
+    if not header.noise_steps:
+        return None
+    with torch.device("meta"):
+        shape = NoiseShape(_width(header) + header.outputs, header.outputs)
+    _fill(shape, "noise", shelf, device)
+    return shape
+
+
 def _network(
     model: SequenceRegressor, header: Estimator, shelf: Shelf, device: torch.device
-) -> nn.Module:
+) -> nn.Sequential:
     """The network, whose weights have no memory of their own before the arrays are seen to fit."""
     if header.params.layers > len(shelf):
         raise ArtifactError(f"there are not enough arrays for {header.params.layers} layers")
-    width = header.params.hidden
-    if header.params.skip:
-        width += header.lag * header.features
     with torch.device("meta"):
         encoder = model._new_encoder(header.lag, header.features)
-        network = nn.Sequential(encoder, model._new_head(width, header.outputs))
+        network = nn.Sequential(encoder, model._new_head(_width(header), header.outputs))
     _fill(network, "network", shelf, device)
     return network
 

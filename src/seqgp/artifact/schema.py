@@ -116,6 +116,13 @@ class Estimator(_Strict):
     history: tuple[Text, ...]
     """Columns of the training history."""
     best_epoch: Annotated[int, Field(ge=0)]
+    pretrained_epochs: Annotated[int, Field(ge=0)]
+    """The best epoch of pre-training."""
+    seed: Annotated[int, Field(ge=0)]
+    validation_rows: Annotated[int, Field(ge=0, le=2**40)]
+    """Whose errors are in the arrays."""
+    noise_steps: Annotated[int, Field(ge=0)]
+    """Of training the noise's shape; 0 where there is none."""
     best: dict[Text, float | None]
     """The history at the best epoch, for people; null where a number is not finite."""
     nlml: float | None

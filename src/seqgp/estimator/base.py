@@ -269,7 +269,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                 train = self._errors(posterior, part, shape_rows(part.y))
                 self.noise_shape_, _ = fit_shape(train, steps=known.steps)
             return
-        assert validation is not None and trained.variance_scale is not None
+        assert validation is not None
+        assert trained.variance_scale is not None
         warn_if_overconfident(float(trained.variance_scale.max()))
         held = self._errors(posterior, validation)
         if not self._shaped:
@@ -283,7 +284,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
 
     def _errors(self, posterior: Posterior, part: Part, rows: Tensor | None = None) -> Errors:
         """Predictions of a part's rows (or some of them) beside their errors."""
-        windows, y = part.windows, part.y
+        windows: Any = part.windows
+        y = part.y
         if rows is not None:
             windows, y = part_of(windows, rows), y[rows]
         mean, more = self.mean_function_.predict(windows)

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
-from scipy.stats import norm, t
+
+from seqgp.student import Student
 
 __all__ = ["Empirical", "Predictive", "Student", "WithIntervals", "pit_error", "predictive_of"]
 
@@ -45,69 +45,6 @@ class Predictive(Protocol):
     def interval(self, level: float) -> tuple[Array, Array]:
         """Central interval that should hold a share ``level`` of the values."""
         ...
-
-
-@dataclass(frozen=True)
-class Student:
-    """Student's t about ``mean`` with standard deviation ``std``; Gaussian where ``dof`` is infinite.
-
-    ``dof`` is above 2, one number or ``(outputs,)``: the scale of the t is ``std √((dof − 2)/dof)``.
-
-    References:
-        Evaluating Probabilistic Forecasts with scoringRules, Jordan, Krüger and Lerch 2019,
-        arXiv:1709.04743, appendix A: the CRPS of the t.
-
-    >>> one = Student(np.zeros(1), np.ones(1))
-    >>> round(one.nlpd([0.0]), 4), round(one.crps([0.0]), 4), one.pit([0.0])
-    (0.9189, 0.2337, array([0.5]))
-    """
-
-    mean: Array
-    std: Array
-    dof: Scale = math.inf
-
-    def __post_init__(self) -> None:
-        if not (np.asarray(self.dof) > 2.0).all():
-            raise ValueError(f"dof={self.dof!r}, expected above 2: a t with fewer has no deviation")
-
-    def nlpd(self, y: ArrayLike, scale: Scale = 1.0) -> float:
-        """Negative log density of ``y / scale``, nats per value."""
-        z, unit, dof = self._standard(y)
-        density = self._either(norm.logpdf(z), t.logpdf(z, dof))
-        return float(np.mean(np.log(unit / scale) - density))
-
-    def crps(self, y: ArrayLike, scale: Scale = 1.0) -> float:
-        """CRPS of ``y / scale`` in closed form."""
-        z, unit, dof = self._standard(y)
-        normal = z * (2.0 * norm.cdf(z) - 1.0) + 2.0 * norm.pdf(z) - 1.0 / math.sqrt(math.pi)
-        spread = np.exp(special.betaln(0.5, dof - 0.5) - 2.0 * special.betaln(0.5, 0.5 * dof))
-        student = (
-            z * (2.0 * t.cdf(z, dof) - 1.0)
-            + 2.0 * t.pdf(z, dof) * (dof + z**2) / (dof - 1.0)
-            - 2.0 * np.sqrt(dof) / (dof - 1.0) * spread
-        )
-        return float(np.mean(unit / scale * self._either(normal, student)))
-
-    def pit(self, y: ArrayLike) -> Array:
-        """Probability of less than ``y``."""
-        z, _, dof = self._standard(y)
-        return self._either(norm.cdf(z), t.cdf(z, dof))
-
-    def interval(self, level: float) -> tuple[Array, Array]:
-        """Central interval, as wide to either side of the mean."""
-        _, unit, dof = self._standard(self.mean)
-        p = 0.5 + 0.5 * level
-        half = unit * self._either(norm.ppf(p), t.ppf(p, dof))
-        return self.mean - half, self.mean + half
-
-    def _standard(self, y: ArrayLike) -> tuple[Array, Array, Array]:
-        """``y`` in units of the t's scale, that scale, and degrees of freedom (3 for a Gaussian)."""
-        dof = np.where(np.isinf(self.dof), 3.0, self.dof)
-        unit = self.std * self._either(np.ones_like(dof), np.sqrt((dof - 2.0) / dof))
-        return (np.asarray(y) - self.mean) / unit, unit, dof
-
-    def _either(self, normal: ArrayLike, student: ArrayLike) -> Array:
-        return np.where(np.isinf(self.dof), normal, student)
 
 
 @dataclass(frozen=True)

@@ -109,16 +109,16 @@ class DensityNet(SequenceNet):
         settings: Settings,
         generator: torch.Generator,
         checkpoint: Checkpoint | None,
-    ) -> tuple[nn.Module, Layer]:
-        network, layer = super()._build(
-            encoder, width, part, validation, settings, generator, checkpoint
+        until: tuple[int, int] | None,
+    ) -> tuple[nn.Sequential, Layer, int | None]:
+        network, layer, pretrained = super()._build(
+            encoder, width, part, validation, settings, generator, checkpoint, until
         )
-        assert isinstance(network, nn.Sequential)
         head = network[1]
         assert isinstance(head, GaussianHead | VariationalHead)
         # What the mean function leaves can be small, and a learning rate is too short to find it.
         head.start(part.y.var(0, correction=0).clamp_min(math.exp(_LOG_VARIANCE[0])).log())
-        return network, layer
+        return network, layer, pretrained
 
     def _new_layer(self, outputs: int, inference: str, grid_size: int | None) -> Any:
         return Density()

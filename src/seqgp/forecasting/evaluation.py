@@ -65,10 +65,20 @@ def evaluation(
         metrics[target] = pd.DataFrame(
             {
                 name: scores(
-                    y[scored], each.mean[scored, j], each.std[scored, j], state.target_std[j]
+                    y[scored],
+                    each.mean[scored, j],
+                    each.std[scored, j],
+                    state.target_std[j],
+                    _tails(each, j),
                 )
                 for name, each in rivals.items()
             }
         ).T.astype({"n": int})
-        transforms[target] = pit(y[scored], model.mean[scored, j], model.std[scored, j])
+        transforms[target] = pit(
+            y[scored], model.mean[scored, j], model.std[scored, j], _tails(model, j)
+        )
     return Evaluation(frame, metrics, transforms)
+
+
+def _tails(found: Predicted, output: int) -> float:
+    return float(np.broadcast_to(found.dof, found.mean.shape[1:])[output])

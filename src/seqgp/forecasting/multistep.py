@@ -60,6 +60,11 @@ class InputsOnly:
             self.model.update(self._masked(windows[:]), windows.y)
         return self
 
+    @property
+    def dof_(self) -> Array:
+        """Of the model inside."""
+        return self.model.dof_
+
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """As the model inside, on windows with past targets hidden."""
         return self.model.predict(self._masked(X), return_std=return_std)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import norm
+
+from seqgp.student import Student
 
 __all__ = ["Backtest", "Evaluation", "Forecast", "check_quantiles", "column", "summary"]
 
@@ -78,18 +80,21 @@ def summary(
     std: Array,
     levels: Sequence[float],
     paths: Array | None = None,
+    dof: Array | float = math.inf,
 ) -> pd.DataFrame:
     """Columns ``mean``, ``std``, ``q...`` of each target from ``(n, outputs)`` arrays.
 
-    Quantiles are those of the paths ``(samples, n, outputs)`` where given, else Gaussian.
+    Quantiles are those of the paths ``(samples, n, outputs)`` where given, else of Student's t with
+    ``dof`` degrees of freedom, a Gaussian where they are infinite.
     """
+    tails = np.broadcast_to(dof, mean.shape[1:])
     columns = {}
     for j, target in enumerate(targets):
         columns[column(target, "mean", targets)] = mean[:, j]
         columns[column(target, "std", targets)] = std[:, j]
         for level in levels:
             if paths is None:
-                values = mean[:, j] + norm.ppf(level) * std[:, j]
+                values = Student(mean[:, j], std[:, j], float(tails[j])).quantile(level)
             else:
                 values = np.quantile(paths[:, :, j], level, axis=0)
             columns[column(target, f"q{level:g}", targets)] = values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,9 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from seqgp.forecasting.results import summary
-from seqgp.forecasting.simulation import simulate
+from seqgp.forecasting.simulation import simulate, tails_of
 from seqgp.forecasting.state import Linear
 from seqgp.forecasting.table import Layout, Table, cut, fill_gaps, window_inputs
+from seqgp.student import Student
 
 __all__ = [
     "Carried",
@@ -43,6 +45,8 @@ class Predicted:
     std: Array
     paths: Array | None = None
     """Draws ``(samples, n, outputs)`` of a free run."""
+    dof: Array | float = math.inf
+    """Degrees of freedom ``(outputs,)`` of Student's t; infinite for a Gaussian."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,11 @@ class Carried:
 
     model: Any
     carrier: Linear
+
+    @property
+    def dof_(self) -> Array:
+        """Tails of the model's outputs; past inputs are Gaussian."""
+        return np.append(np.full(len(self.carrier.intercept), np.inf), tails_of(self.model))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Mean, and with ``return_std`` deviation, ``(n, past inputs + outputs)``."""
@@ -76,7 +85,9 @@ def predict_rows(
     if not len(windows):
         return Predicted(windows.time, np.empty(shape), np.empty(shape))
     mean, std = model.predict(windows, return_std=True, **options)
-    return Predicted(windows.time, np.reshape(mean, shape), np.reshape(std, shape))
+    # The latent function is a Gaussian process's: only observations have tails of their own.
+    dof = tails_of(model) if options.get("observed", True) else math.inf
+    return Predicted(windows.time, np.reshape(mean, shape), np.reshape(std, shape), dof=dof)
 
 
 def free_run_rows(
@@ -135,8 +146,8 @@ def run_ahead(
         )
     else:
         found = predict_rows(model, table, layout, start)
-        noise = np.random.default_rng(seed).standard_normal((samples, *found.mean.shape))
-        found = replace(found, paths=found.mean + found.std * noise)
+        said = Student(found.mean, found.std, found.dof)
+        found = replace(found, paths=said.draw(np.random.default_rng(seed), samples))
     if len(found.rows) < len(table) - start:
         raise MissingValuesError(
             f"values are missing among the {layout.need} rows up to {table.times[start - 1]} that the "
@@ -150,7 +161,9 @@ def prediction_frame(
 ) -> pd.DataFrame:
     """Predictions for the table's own rows, NaN where there is none; ``attrs["counts"]`` has why."""
     times = table.times.rename(name)
-    some = summary(times[found.rows], layout.targets, found.mean, found.std, levels, found.paths)
+    some = summary(
+        times[found.rows], layout.targets, found.mean, found.std, levels, found.paths, found.dof
+    )
     frame = some.reindex(times[table.own])
     predicted = int(np.isin(table.own, found.rows).sum())
     early = int((table.own < layout.need).sum())

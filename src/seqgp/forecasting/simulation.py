@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqgp.data import WindowSet
+from seqgp.student import Student
 
-__all__ = ["FEEDBACKS", "Simulation", "free_run", "simulate", "starts_of"]
+__all__ = ["FEEDBACKS", "Simulation", "free_run", "simulate", "starts_of", "tails_of"]
 
 Array = NDArray[np.float64]
 FEEDBACKS = ("sample", "mean")
@@ -113,6 +115,12 @@ def simulate(
     )
 
 
+def tails_of(model: Any) -> Array | float:
+    """Degrees of freedom of what a model predicts; infinite, a Gaussian's, where it does not say."""
+    dof: Array | float = getattr(model, "dof_", math.inf)
+    return dof
+
+
 def free_run(
     model: _Predictor, inputs: Array, past: Array, draw: np.random.Generator | None
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
@@ -122,11 +130,12 @@ def free_run(
     where there is a generator, else the mean.
     """
     lag, outputs = past.shape[1:]
+    tails = tails_of(model)
     for t in range(inputs.shape[1] - lag + 1):
         windows = np.concatenate([inputs[:, t : t + lag], past], axis=2)
         mean, std = model.predict(windows, return_std=True)
         mean, std = mean.reshape(-1, outputs), std.reshape(-1, outputs)
-        fed = mean if draw is None else mean + std * draw.standard_normal(mean.shape)
+        fed = mean if draw is None else Student(mean, std, tails).draw(draw)
         yield windows, mean, std, fed
         past = np.concatenate([past[:, 1:], fed[:, None]], axis=1)
 

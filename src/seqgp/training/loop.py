@@ -70,9 +70,7 @@ def train(
         run.refresh()
         if pretrained:
             network.eval()
-            record, scale = _evaluate(
-                0, network, run.posterior, part, validation, settings, run.lr
-            )
+            record, scale = _evaluate(0, network, run.posterior, part, validation, settings, run.lr)
             history.append(record)
             best.offer(0, getattr(record, chosen_by), scale)
     elif not over:

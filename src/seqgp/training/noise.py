@@ -27,7 +27,16 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
-__all__ = ["Calibration", "Errors", "NoiseShape", "fit_calibration", "fit_shape", "scored", "shape_rows"]
+__all__ = [
+    "Calibration",
+    "Errors",
+    "NoiseShape",
+    "fit_calibration",
+    "fit_shape",
+    "ranks_kept",
+    "scored",
+    "shape_rows",
+]
 
 Array = NDArray[np.float64]
 
@@ -110,17 +119,18 @@ class Calibration:
                 "there are no validation errors to take intervals from: fit with calibrate=True and "
                 "validation rows (validation_fraction, or validation=), or use the deviation"
             )
-        rank = math.ceil((self.rows + 1) * level)  # one more: the new row is as likely to be any
+        rank = math.ceil((self.rows + 1) * level - 1e-9)  # 20 · 0.95 is 19, whatever its last bit
         if rank > self.rows:
             raise ValueError(
                 f"an interval of level {level:g} needs {math.ceil(level / (1.0 - level))} validation "
                 f"rows, and there were {self.rows}: use a lower level, or more validation rows"
             )
-        return self.scores[np.searchsorted(_ranks(self.rows), rank)]
+        radius: Array = self.scores[np.searchsorted(ranks_kept(self.rows), rank)]
+        return radius
 
 
-def _ranks(rows: int) -> NDArray[np.int64]:
-    """Which of the ordered errors are kept, counted from 1."""
+def ranks_kept(rows: int) -> NDArray[np.int64]:
+    """Which of so many ordered errors are kept, counted from 1."""
     return np.unique(np.linspace(1, rows, min(rows, _SCORES)).round().astype(np.int64))
 
 
@@ -185,14 +195,14 @@ def scored(calibration: Calibration, held: Errors, g: Tensor | None = None) -> C
     """With the errors of ``held`` rows over their deviations, the shape there being ``g``."""
     variance = held.variance * calibration.factor(g, held.variance)
     scores = (held.error.abs() / variance.sqrt()).sort(0).values.cpu().numpy()
-    return replace(calibration, rows=len(scores), scores=scores[_ranks(len(scores)) - 1])
+    return replace(calibration, rows=len(scores), scores=scores[ranks_kept(len(scores)) - 1])
 
 
 def _centred(shape: NoiseShape, seen: Tensor) -> NoiseShape:
     """The same, with a mean of 0 on the rows it was learnt from."""
     shape = copy.deepcopy(shape)
     with torch.no_grad():
-        shape.out.bias -= shape(seen).mean(0).float()
+        shape.out.bias.sub_(shape(seen).mean(0).float())
     return shape
 
 
