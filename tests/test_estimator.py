@@ -61,8 +61,8 @@ def test_calibration_gives_validation_errors_their_size():
     X, y = waves(400)
     options = dict(hidden=16, epochs=40, lr=0.01, random_state=0, progress=False)
     pair = (X[200:400], y[200:400])
-    plain = SequenceGP(**options, calibrate=False, select="rmse").fit(X[:200], y[:200], pair)
-    model = SequenceGP(**options, select="rmse").fit(X[:200], y[:200], pair)
+    plain = SequenceNet(**options, calibrate=False).fit(X[:200], y[:200], pair)
+    model = SequenceNet(**options).fit(X[:200], y[:200], pair)
     assert plain.variance_scale_ == [1.0]
     mean, std = plain.predict(X[200:400], return_std=True)
     same, scaled = model.predict(X[200:400], return_std=True)
@@ -163,6 +163,7 @@ def test_latent_and_observed_deviations():
     _, latent = model.predict(X, return_std=True, observed=False)
     noise = float(model.gp_.noise.detach()) * float(model.y_scaler_.scale) ** 2
     noise = noise * float(model.variance_scale_[0])  # calibration is on both
+    assert model.noise_shape_ is None  # 15 validation rows are too few for one
     np.testing.assert_allclose(observed**2 - latent**2, noise, rtol=1e-6)
 
 

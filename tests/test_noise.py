@@ -1,0 +1,236 @@
+"""Errors of rows that were not trained on: their size, shape and tails, and intervals from them."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+from scipy.stats import t as student_t
+
+from seqgp import SequenceGP, SequenceNet
+from seqgp.metrics import coverage, coverage_error, nlpd
+from seqgp.training.noise import Calibration, Errors, fit_calibration, fit_shape, ranks_kept
+
+
+def errors(n, *, slope=0.0, dof=np.inf, seed=0, width=3, scale=1.0):
+    """Errors whose log variance is ``slope`` times the first feature, and a model that says 1."""
+    rng = np.random.default_rng(seed)
+    features = torch.as_tensor(rng.standard_normal((n, width)))
+    unit = rng.standard_normal(n)
+    if np.isfinite(dof):
+        unit = rng.standard_t(dof, n) * np.sqrt((dof - 2) / dof)
+    error = torch.as_tensor(unit) * torch.exp(0.5 * slope * features[:, 0]) * scale
+    zeros = torch.zeros(n, 1, dtype=torch.float64)
+    return Errors(features, zeros, error[:, None], torch.ones_like(zeros))
+
+
+def test_the_size_of_gaussian_errors_is_found():
+    found = fit_calibration(errors(4000, scale=3.0), None, 0)
+    assert found.scale[0] == pytest.approx(9.0, rel=0.1)
+    assert found.trust[0] == 0.0
+    assert found.dof[0] > 20  # a Gaussian, or close to one
+
+
+def test_a_few_rows_move_little():
+    few, many = (fit_calibration(errors(n, scale=3.0), None, 0).scale[0] for n in (4, 4000))
+    assert 1.0 < few < many
+
+
+@pytest.mark.parametrize("dof", [3.0, 6.0])
+def test_tails_are_found(dof):
+    found = fit_calibration(errors(20_000, dof=dof, scale=0.5), None, 0)
+    assert found.dof[0] == pytest.approx(dof, rel=0.25)
+    assert found.scale[0] == pytest.approx(0.25, rel=0.25)
+
+
+def test_the_numbers_are_those_of_maximum_likelihood():
+    held = errors(3000, dof=4.0, scale=2.0)
+    found = fit_calibration(held, None, 0)
+    e = held.error[:, 0].numpy()
+
+    def density(variance, dof):
+        unit = np.sqrt(variance * (dof - 2) / dof)
+        return -np.sum(student_t.logpdf(e, dof, scale=unit))
+
+    best = density(found.scale[0], found.dof[0])
+    for variance in (0.9, 1.1):
+        for tail in (0.9, 1.1):
+            nearby = density(found.scale[0] * variance, found.dof[0] * tail)
+            assert best < nearby + 0.5  # but for the weight of a few rows
+
+
+def test_the_shape_of_the_noise_is_found_and_trusted():
+    train, held = errors(3000, slope=2.0, seed=1), errors(2000, slope=2.0, seed=2)
+    shape, steps = fit_shape(train, held)
+    assert steps > 0
+    found = fit_calibration(held, shape, steps)
+    new = errors(4000, slope=2.0, seed=3)
+    said = torch.as_tensor(found.trust) * shape(new.sees())
+    correlation = np.corrcoef(said[:, 0].detach(), new.features[:, 0])[0, 1]
+    assert correlation > 0.95
+    assert float(said.detach().std()) == pytest.approx(2.0, rel=0.2)
+    variance = new.variance * found.factor(shape(new.sees()).detach(), new.variance)
+    ratio = (new.error.square() / variance).detach().numpy()
+    assert 0.9 < ratio.mean() < 1.1
+
+
+def test_no_shape_is_made_up_of_errors_without_one():
+    assert fit_shape(errors(2000, seed=1), errors(1000, seed=2))[1] == 0
+    assert fit_shape(errors(100, slope=1.0, seed=1), errors(12, slope=-1.0, seed=2))[1] == 0
+
+
+def test_a_shape_that_training_errors_only_have_is_not_trusted():
+    train, held = errors(2000, slope=2.0, seed=1), errors(1000, slope=-2.0, seed=2)
+    assert fit_shape(train, held)[1] == 0
+
+
+def test_the_shape_of_a_known_length_is_the_same_again():
+    train, held = errors(800, slope=2.0, seed=1), errors(800, slope=2.0, seed=2)
+    shape, steps = fit_shape(train, held)
+    again, _ = fit_shape(train, steps=steps)
+    np.testing.assert_allclose(again(held.sees()).detach(), shape(held.sees()).detach(), rtol=1e-6)
+
+
+def test_radius_is_the_order_statistic():
+    scores = np.arange(1.0, 101.0)[:, None]
+    found = Calibration(np.ones(1), np.zeros(1), np.full(1, np.inf), rows=100, scores=scores)
+    assert found.radius(0.5) == 51.0  # ⌈101 · 0.5⌉
+    assert found.radius(0.95) == 96.0
+    with pytest.raises(ValueError, match="needs 199 validation rows, and there were 100"):
+        found.radius(0.995)
+    with pytest.raises(ValueError, match="no validation errors"):
+        Calibration.none(1).radius(0.9)
+
+
+def test_of_many_errors_some_are_kept_and_never_a_smaller_one():
+    rows = 123_457
+    kept = ranks_kept(rows)
+    assert len(kept) <= 2000
+    assert (kept[0], kept[-1]) == (1, rows)
+    scores = kept[:, None].astype(float)
+    found = Calibration(np.ones(1), np.zeros(1), np.full(1, np.inf), rows=rows, scores=scores)
+    for level in (0.5, 0.9, 0.95, 0.999):
+        exact = np.ceil((rows + 1) * level)
+        assert exact <= found.radius(level)[0] <= exact + rows / 1900
+
+
+# The estimator, end to end.
+
+
+def series(n, noise, seed=0):
+    """Windows of an autoregression, a smooth function of them, and noise of the kind asked for."""
+    rng = np.random.default_rng(seed)
+    x = np.zeros(n + 8)
+    for k in range(1, len(x)):
+        x[k] = 0.8 * x[k - 1] + 0.6 * rng.standard_normal()
+    X = np.stack([x[k : k + 8] for k in range(n)])[:, :, None]
+    f = np.sin(1.5 * X[:, -1, 0]) + 0.3 * X[:, -3, 0]
+    e = {
+        "gaussian": lambda: 0.3 * rng.standard_normal(n),
+        "heteroscedastic": lambda: np.exp(0.8 * X[:, -1, 0] - 1.2) * rng.standard_normal(n),
+        "heavy": lambda: 0.25 * rng.standard_t(3, n),
+    }[noise]()
+    return X, f + e
+
+
+OPTIONS = dict(
+    encoder="narx", hidden=16, epochs=12, lr=0.01, mean="zero", latent_dim=1, inference="grid",
+    validation_fraction=0.3, random_state=0, progress=False,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "heteroscedastic", "heavy"])
+def test_the_default_keeps_its_coverage_whatever_the_noise(noise):
+    X, y = series(9000, noise)
+    model = SequenceGP(**OPTIONS).fit(X[:4000], y[:4000])
+    mean, std = model.predict(X[4000:], return_std=True)
+    new, dof = y[4000:], float(model.dof_[0])
+    assert abs(coverage(new, mean, std, 0.95, dof) - 0.95) <= 0.02
+    assert abs(coverage(new, mean, std, 0.5, dof) - 0.5) <= 0.04
+    for level, room in ((0.95, 0.02), (0.5, 0.04)):
+        low, high = model.interval(X[4000:], level)
+        assert abs(np.mean((new >= low) & (new <= high)) - level) <= room
+    plain = SequenceGP(**OPTIONS, calibrate=False).fit(X[:4000], y[:4000])
+    expected, raw = plain.predict(X[4000:], return_std=True)
+    if noise != "gaussian":
+        gained = nlpd(new, expected, raw) - nlpd(new, mean, std, dof)
+        assert gained > 0.05
+    assert np.sqrt(np.mean((new - mean) ** 2)) < 1.01 * np.sqrt(np.mean((new - expected) ** 2))
+    assert noise != "heteroscedastic" or model.noise_shape_ is not None
+
+
+def test_on_data_from_the_model_itself_coverage_is_nominal():
+    """Draws of a GP of the very kind that is fitted: what it says of new rows is the truth."""
+    rng = np.random.default_rng(3)
+    n, new = 600, 2000
+    X = rng.uniform(-1.0, 1.0, (n + new, 1, 1))
+    x = X[:, 0, 0]
+    K = np.exp(-0.5 * (x[:, None] - x) ** 2 / 0.4**2) + 1e-8 * np.eye(n + new)
+    y = np.linalg.cholesky(K) @ rng.standard_normal(n + new) + 0.3 * rng.standard_normal(n + new)
+    model = SequenceGP(
+        encoder=torch.nn.Flatten(), latent_dim=1, mean="zero", epochs=12, lr=1e-3, theta_lr=0.15,
+        theta_steps=3, batch_size=600, validation_fraction=0.5, random_state=0, progress=False,
+        inference="exact",
+    ).fit(X[:n], y[:n])  # fmt: skip
+    mean, std = model.predict(X[n:], return_std=True)
+    for level in (0.5, 0.8, 0.95):
+        # The scale is from 300 rows: its own sampling error is part of it.
+        radius = norm.ppf(0.5 + level / 2)
+        room = 3.0 * np.hypot(coverage_error(new, level), 2 * radius * norm.pdf(radius) / np.sqrt(600))
+        assert abs(coverage(y[n:], mean, std, level, float(model.dof_[0])) - level) < room
+
+
+def test_refit_trains_on_all_rows_and_keeps_what_validation_said():
+    X, y = series(1500, "heteroscedastic")
+    model = SequenceGP(**OPTIONS | {"pretrain_epochs": 3}).fit(
+        X[:900], y[:900], validation=(X[900:1400], y[900:1400])
+    )
+    said, best, early = model.calibration_, model.best_epoch_, model.pretrained_epochs_
+    assert model.n_rows_ == 900
+    before, _ = model.predict(X[1400:], return_std=True)
+    assert model.refit(X[:1400], y[:1400]) is model
+    assert model.n_rows_ == 1400
+    assert model.calibration_ is said
+    assert model.history_.epoch.iloc[-1] == best
+    assert model.pretrained_epochs_ == early
+    assert model.noise_shape_ is not None
+    mean, std = model.predict(X[1400:], return_std=True)
+    assert not np.array_equal(mean, before)
+    again = SequenceGP(**OPTIONS | {"pretrain_epochs": 3}).fit(
+        X[:900], y[:900], validation=(X[900:1400], y[900:1400])
+    )
+    np.testing.assert_array_equal(again.refit(X[:1400], y[:1400]).predict(X[1400:]), mean)
+    with pytest.raises(ValueError, match="expected"):
+        model.refit(X[:50], np.ones((50, 2)))
+
+
+def test_refit_on_the_same_rows_is_the_same_fit():
+    X, y = series(600, "gaussian")
+    held = (X[400:], y[400:])
+    options = OPTIONS | {"epochs": 3, "restarts": 2}
+    model = SequenceNet(**{k: v for k, v in options.items() if k not in {"latent_dim", "inference"}})
+    model.fit(X[:400], y[:400], validation=held)
+    mean = model.predict(X[400:])
+    if model.best_epoch_ == 3:  # else the last epoch is not the one that was kept
+        np.testing.assert_allclose(model.refit(X[:400], y[:400]).predict(X[400:]), mean, rtol=1e-6)
+
+
+def test_epoch_zero_of_a_pretrained_network_may_be_the_best():
+    X, y = series(900, "gaussian")
+    model = SequenceGP(**OPTIONS | {"pretrain_epochs": 20, "lr": 1.0, "pretrain_lr": 0.01})
+    model.fit(X[:700], y[:700])
+    assert model.history_.epoch.iloc[0] == 0
+    assert model.best_epoch_ == 0  # what follows at that rate only does harm
+    assert model.score(X[700:], y[700:]) > 0.75
+
+
+def test_intervals_of_several_outputs_and_their_errors():
+    X, y = series(700, "gaussian")
+    both = np.stack([y, 10.0 * y + 3.0], 1)
+    model = SequenceGP(**OPTIONS | {"epochs": 3}).fit(X[:500], both[:500])
+    low, high = model.interval(X[500:], 0.8)
+    assert low.shape == high.shape == (200, 2)
+    assert (low < high).all()
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        model.interval(X, 95)
+    with pytest.raises(ValueError, match="no validation errors"):
+        SequenceGP(**OPTIONS | {"epochs": 1, "calibrate": False}).fit(X, y).interval(X)
