@@ -51,11 +51,11 @@ def model(kind=SequenceGP, **options):
 
 def kill_after(monkeypatch, epochs):
     """Let the process die after so many epochs in all, when the next is nearly over."""
-    left = iter(range(epochs))
+    left = iter(range(epochs))  # the state before the first is none
     evaluate = loop._evaluate
 
     def evaluated(*args):
-        if next(left, None) is None:
+        if args[0] > 0 and next(left, None) is None:
             raise Killed
         return evaluate(*args)
 
@@ -81,7 +81,7 @@ def interrupted(monkeypatch, path, make, X, y, epochs, **how):
         patch.setattr(loop, "_evaluate", lambda *a: done.append(a[0]) or evaluate(*a))
         found = fit(make(), X, y, checkpoint=path, **how)
     assert os.listdir(path.parent) == []  # removed, and nothing left beside it
-    return found, len(done)
+    return found, len([epoch for epoch in done if epoch > 0])
 
 
 def assert_same(found, expected, X):
@@ -314,7 +314,7 @@ def test_a_kill_while_writing_leaves_the_checkpoint_before(monkeypatch, path, ca
     real = getattr(os, call)
 
     def dying(*args):
-        if next(left, None) is None:
+        if args[0] > 0 and next(left, None) is None:
             raise Killed
         real(*args)
 

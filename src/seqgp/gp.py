@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from seqgp.coregion import Coregion, NoiseCorrelation
-from seqgp.inference import Posterior, build_inference, coregionalise
+from seqgp.inference import OffsetPosterior, Posterior, build_inference, coregionalise
 from seqgp.kernels import (
     build_kernel,
     build_shared_kernel,
@@ -210,6 +210,31 @@ class GP(nn.Module):
                 "scale them, or squash them with tanh as seqgp's own head does"
             )
         return points, rows, squeeze
+
+
+class OffsetGP(GP):
+    """A GP about predictions that come with its latent points: ``H`` is ``(n, latent_dim + outputs)``.
+
+    The last columns are the mean function at each row; what the GP models is what they leave.
+    """
+
+    def statistics(self, H: Tensor | ArrayLike, y: Tensor | ArrayLike) -> Statistics:
+        """Of the latent points and what the predictions leave of the targets."""
+        rows, targets = _as_tensor(H, "H"), _as_tensor(y, "y")
+        latent, prediction = rows[:, : self.latent_dim], rows[:, self.latent_dim :]
+        return super().statistics(latent, targets - prediction.reshape(targets.shape))
+
+    def posterior(self, statistics: Statistics) -> OffsetPosterior:
+        """About the predictions, under the present θ and σ²."""
+        inner = super().posterior(statistics)
+        return OffsetPosterior(
+            nlml=inner.nlml,
+            noise=inner.noise,
+            squeeze=inner.squeeze,
+            diagnostics=inner.diagnostics,
+            inner=inner,
+            latent_dim=self.latent_dim,
+        )
 
 
 @dataclass(frozen=True)

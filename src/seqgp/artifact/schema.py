@@ -73,6 +73,7 @@ class GPParams(_Params):
     kind: Literal["SequenceGP"]
     latent_dim: Count
     kernel: Literal["rbf", "matern12", "matern32", "matern52", "spectral-mixture", "periodic"]
+    readout: bool
     inference: Literal["auto", "exact", "grid"]
     grid_size: Count | None
     correlated: bool

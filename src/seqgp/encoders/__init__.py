@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from seqgp.encoders.head import Head
+from seqgp.encoders.head import Head, ReadoutHead
 from seqgp.encoders.narx import Narx
 from seqgp.encoders.peephole import PeepholeLSTM
 from seqgp.encoders.recurrent import Recurrent
@@ -16,6 +16,7 @@ __all__ = [
     "Head",
     "Narx",
     "PeepholeLSTM",
+    "ReadoutHead",
     "Recurrent",
     "Skip",
     "build_encoder",

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from seqgp.encoders.common import check_sizes
 
-__all__ = ["Head"]
+__all__ = ["Head", "ReadoutHead"]
 
 
 class Head(nn.Module):
@@ -62,3 +62,18 @@ class Head(nn.Module):
         """Let the rows start along ``directions`` ``(≤ latent_dim, width)``, as unit vectors."""
         rows = directions.to(self.linear.weight)
         self.linear.weight[: len(rows)] = rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-12)
+
+
+class ReadoutHead(Head):
+    """``(n, width) → (n, latent_dim + outputs)``: the latent point, then a linear readout beside it."""
+
+    def __init__(self, width: int, latent_dim: int, outputs: int) -> None:
+        super().__init__(width, latent_dim)
+        self.readout = nn.Linear(width, outputs)
+        # A readout that has not been trained says nothing.
+        nn.init.zeros_(self.readout.weight)
+        nn.init.zeros_(self.readout.bias)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """``(n, width) → (n, latent_dim + outputs)``."""
+        return torch.cat([super().forward(features), self.readout(features)], 1)

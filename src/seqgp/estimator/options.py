@@ -54,6 +54,12 @@ def check_options(options: dict[str, Any]) -> None:
         raise ValueError(
             f"validation_fraction={options['validation_fraction']!r} must be in [0, 1)"
         )
+    if options.get("readout") and (options["correlated"] or options["surrogate"] != "posterior"):
+        raise ValueError(
+            f"readout=True with correlated={options['correlated']!r} and "
+            f"surrogate={options['surrogate']!r}: a readout needs independent outputs and "
+            "surrogate='posterior'"
+        )
     rank = options.get("output_rank")
     if rank is not None and not (_is_int(rank) and rank >= 1):
         raise ValueError(

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from seqgp.data import WindowSet
-from seqgp.encoders import Head
+from seqgp.encoders import Head, ReadoutHead
 from seqgp.estimator.base import SequenceRegressor, windows_on
-from seqgp.gp import GP, NOISE_FLOOR
+from seqgp.gp import GP, NOISE_FLOOR, OffsetGP
 from seqgp.inference import EXACT_ROWS
 from seqgp.kernels import lengthscale
 from seqgp.training import Checkpoint, Layer, Part, Settings, Trained, encode
@@ -45,6 +45,9 @@ class SequenceGP(SequenceRegressor):
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"spectral-mixture"``,
             ``"periodic"``, or a gpytorch kernel on d dimensions.
         mean: ``"linear"`` in the window, or ``"zero"``.
+        readout: a linear readout of the encoder's features joins the mean, trained with them, as in
+            a plain network; the GP is about what it leaves. For targets that do not fit through
+            ``latent_dim`` numbers: many outputs, or very little noise.
         inference: ``"exact"``, ``"grid"`` (latent_dim ≤ 4), or ``"auto"``: exact up to a few
             thousand rows, else grid.
         grid_size: grid points per latent dimension; by default chosen by ``latent_dim``.
@@ -121,6 +124,7 @@ class SequenceGP(SequenceRegressor):
         latent_dim: int = 2,
         kernel: str | gpytorch.kernels.Kernel = "rbf",
         mean: str = "linear",
+        readout: bool = False,
         inference: str = "auto",
         grid_size: int | None = None,
         correlated: bool = False,
@@ -158,6 +162,7 @@ class SequenceGP(SequenceRegressor):
         self.latent_dim = latent_dim
         self.kernel = kernel
         self.mean = mean
+        self.readout = readout
         self.inference = inference
         self.grid_size = grid_size
         self.correlated = correlated
@@ -214,6 +219,8 @@ class SequenceGP(SequenceRegressor):
                 until=None if until is None else until[0],
             ).best_epoch
             head.point(latent_directions(encoder, readout, part, self.latent_dim))
+            if isinstance(head, ReadoutHead):
+                head.readout.load_state_dict(readout.state_dict())
         head.calibrate(encode(encoder, part.windows).float())
         # Settled here by all rows, since training sees fewer of them than the final posterior.
         inference = self.inference
@@ -224,10 +231,13 @@ class SequenceGP(SequenceRegressor):
         return nn.Sequential(encoder, head), gp, pretrained
 
     def _new_head(self, width: int, outputs: int) -> Head:
+        if self.readout:
+            return ReadoutHead(width, self.latent_dim, outputs)
         return Head(width, self.latent_dim)
 
     def _new_layer(self, outputs: int, inference: str, grid_size: int | None) -> GP:
-        return GP(
+        kind = OffsetGP if self.readout else GP
+        return kind(
             kernel=copy.deepcopy(self.kernel),
             inference=inference,
             grid_size=grid_size,
@@ -273,4 +283,10 @@ class SequenceGP(SequenceRegressor):
 
     def _inspect(self, H: Tensor, trained: Trained) -> None:
         noise = self.gp_.noise.detach()
-        warn_if_suspicious(H, lengthscale(self.gp_.kernel), noise, NOISE_FLOOR, trained.diverged)
+        warn_if_suspicious(
+            H[:, : self.latent_dim],
+            lengthscale(self.gp_.kernel),
+            noise,
+            NOISE_FLOOR,
+            trained.diverged,
+        )
