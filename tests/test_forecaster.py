@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.stats import norm
+from scipy.stats import norm, t
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import BayesianRidge
 
@@ -244,6 +245,14 @@ def test_direct_forecasts_reach_as_far_as_their_horizon(df):
     expected = forecaster.predict(rows).iloc[TRAIN:]
     same_frames(found.frame, expected)
     np.testing.assert_allclose(found.paths.std(0), found.frame["std"], rtol=0.2)
+    tails = replace(forecaster.model_.calibration_, dof=np.array([3.0]))
+    forecaster.model_.calibration_ = tails  # quantiles of Student's t, everywhere
+    heavy = forecaster.predict(rows).iloc[TRAIN:]
+    same_frames(forecaster.forecast(3, df[["u"]]).frame, heavy)
+    half = t.ppf(0.975, 3) / np.sqrt(3) * heavy["std"]  # a t of 3 degrees deviates by √3
+    np.testing.assert_allclose(heavy["q0.975"] - heavy["mean"], half)
+    follow = forecaster.predict(df, adaptive=True).iloc[LAG + 2 : LAG + 5]
+    np.testing.assert_allclose(follow["q0.025"], forecaster.predict(df)["q0.025"].loc[follow.index])
     with pytest.raises(ValueError, match="4 steps are asked for, and this forecaster reaches 3"):
         forecaster.forecast(4, df[["u"]])
     with pytest.raises(ValueError, match="horizon=3: use predict"):

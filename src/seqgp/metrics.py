@@ -222,7 +222,7 @@ def pit_histogram(pit: ArrayLike, bins: int = 20) -> tuple[Array, Array]:
 
 
 def scores(
-    y: ArrayLike, mean: ArrayLike, std: ArrayLike, scale: float = 1.0, dof: float = math.inf
+    y: ArrayLike, mean: ArrayLike, std: ArrayLike, scale: float = 1.0, dof: ArrayLike = math.inf
 ) -> dict[str, float]:
     """All scores of predictions, ``(n,)`` each; ``rmse_z`` is the RMSE over ``scale``.
 

@@ -201,8 +201,8 @@ def corrections(findings: Findings) -> str:
     if shape is None:
         return f"{text} The noise is taken to be the same for all windows."
     return (
-        f"{text} The noise depends on the window: ranges are wider where windows of its kind had larger "
-        "errors, so the correction is only the average one."
+        f"{text} The noise depends on the window: ranges are wider for windows of a kind that had larger "
+        "errors in training, and the correction shown is an average."
     )
 
 
