@@ -8,6 +8,7 @@ import pytest
 
 from forecaster_data import hourly, small_model
 from seqgp import Forecaster
+from seqgp.estimator.base import SequenceRegressor
 from seqgp.metrics import scores
 
 
@@ -44,6 +45,18 @@ def test_backtest_is_the_loop_written_by_hand(refit):
     assert found.metrics.loc[3].to_dict() == pytest.approx(by_hand)
     by_hand = scores(expected["y"], expected["mean"], expected["std"], scale)
     assert found.metrics.loc["all"].to_dict() == pytest.approx(by_hand)
+
+
+def test_direct_forecasts_are_scored_with_their_tails(monkeypatch):
+    monkeypatch.setattr(SequenceRegressor, "dof_", property(lambda self: np.array([3.0])))
+    found = make(horizon=4).backtest(hourly(120), horizon=4, start=0.6, samples=5)
+    rows = found.forecasts
+    inside = rows["y"].between(rows["q0.025"], rows["q0.975"])
+    assert found.metrics.loc["all", "cov95"] == pytest.approx(inside.mean())
+    by_hand = scores(rows["y"], rows["mean"], rows["std"], dof=3.0)
+    assert found.metrics.loc["all", "nlpd"] == pytest.approx(by_hand["nlpd"])
+    widths = (rows["q0.975"] - rows["q0.025"]).mean()
+    assert found.metrics.loc["all", "width95"] == pytest.approx(widths)
 
 
 def test_backtest_leaves_the_forecaster_alone_and_takes_a_time():

@@ -80,7 +80,8 @@ def test_fit_scores_are_those_of_unseen_rows(folder):
     truth = table["load"][cut:].to_numpy()
     expected = scores(truth, found["mean"], found["std"], twin.state_.target_std[0])
     document = json.loads((folder / "fit.json").read_text())["test"]["model"]
-    assert document == pytest.approx(expected, rel=1e-4)
+    assert {key: document[key] for key in expected} == pytest.approx(expected, rel=1e-4)
+    assert document["cov95_error"] == pytest.approx(coverage_error(len(truth)))
 
 
 def test_predict_is_the_library_s(capsys, forecaster):
@@ -89,6 +90,17 @@ def test_predict_is_the_library_s(capsys, forecaster):
     expected = forecaster.predict(pd.read_csv("new.csv"), quantiles=(0.1, 0.9))
     pd.testing.assert_frame_equal(table_of(out), expected, check_freq=False, check_index_type=False)
     assert f"{NEW} of {NEW} rows predicted" in err
+
+
+def test_predict_with_intervals_that_hold(capsys, forecaster):
+    args = ("predict", "data.seqgp", "new.csv", "--interval", 0.8, "--adaptive")
+    code, out, _ = run(capsys, *args, "--quantiles", "0.1,0.9")
+    assert code == 0
+    expected = forecaster.predict(
+        pd.read_csv("new.csv"), quantiles=(0.1, 0.9), interval=0.8, adaptive=True
+    )
+    assert {"low", "high", "q0.1"} <= set(expected.columns)
+    pd.testing.assert_frame_equal(table_of(out), expected, check_freq=False, check_index_type=False)
 
 
 def test_pipes(forecaster):
@@ -164,6 +176,9 @@ def test_simulate_scores_the_run(capsys, forecaster):
     assert done.returncode == 0
     assert len(table_of(done.stdout.decode())) == ROWS - 20
     assert b"free run over 140 rows" in done.stderr
+    scores = document["scores"]["load"]
+    share = f"{100 * scores['cov95']:.1f}% ± {100 * scores['cov95_error']:.1f} of them"
+    assert share in done.stderr.decode()
 
 
 def test_evaluate(capsys, forecaster):
@@ -180,10 +195,22 @@ def test_evaluate(capsys, forecaster):
     lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
     assert f"{NEW} rows" in lines["load,"]
     error = 100 * coverage_error(NEW, 0.95)
-    assert f"{100 * document['model']['cov95']:.1f} ± {error:.1f}" in lines["model"]
+    assert f"{100 * document['model']['cov95']:.1f}% ± {error:.1f}" in lines["model"]
     assert f"{document['ridge']['rmse']:.4g}" in lines["ridge"]
     assert max(map(len, out.splitlines())) <= 80
     assert pd.read_csv("scored.csv")["load"].tolist() == pd.read_csv("new.csv")["load"].tolist()
+
+
+def test_evaluate_with_adaptive_intervals(capsys, forecaster):
+    code, out, _ = run(capsys, "evaluate", "data.seqgp", "new.csv", "--adaptive", "--json")
+    document = json.loads(out)
+    assert (code, document["adaptive"]) == (0, True)
+    table = forecaster.evaluate(pd.read_csv("new.csv"), adaptive=True).metrics["load"]
+    assert document["model"] == pytest.approx(table.loc["model"].to_dict())
+    code, out, err = run(capsys, "evaluate", "data.seqgp", "new.csv", "--adaptive")
+    assert code == 0
+    assert "follow the targets" in err
+    assert f"{100 * document['model']['cov80']:.1f}% ±" in out
 
 
 def test_evaluate_warns_about_rows_the_model_knows(capsys):

@@ -166,6 +166,8 @@ def test_a_model_for_data_and_data_for_a_model(capsys, model):
         (("predict", "MODEL", "data.csv", "--out", "none/x.csv"), "no folder none"),
         (("predict", "MODEL", "data.csv", "--json", "--out", "-"), "choose one"),
         (("predict", "MODEL", "data.csv", "--quantiles", "wide"), "--quantiles"),
+        (("predict", "MODEL", "data.csv", "--interval", "95"), "0.95 is 95%"),
+        (("predict", "MODEL", "data.csv", "--interval", "0.999"), "999 validation rows"),
         (("forecast", "MODEL", "--horizon", "3"), "'temp'"),
         (("forecast", "MODEL", "--horizon", "0"), "horizon"),
         (("forecast", "MODEL", "--horizon", "3", "--future", "-", "--data", "-"), "only one"),

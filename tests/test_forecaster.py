@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.stats import norm
+from scipy.stats import norm, t
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import BayesianRidge
 
 from forecaster_data import hourly, small_model
-from seqgp import Forecaster, SequenceNet, WindowSet
+from seqgp import Forecaster, SequenceNet, WindowSet, adaptive_quantiles, metrics
 from seqgp.forecasting import ForecasterState, InputsOnly
 from seqgp.forecasting.table import Table, cut
 from seqgp.training import encode
@@ -92,9 +93,88 @@ def test_predictions_do_not_move_with_the_future(df, options):
     other = df.copy()
     other.iloc[now + 1 :, 1:] += 7.0  # v and y after now
     other.iloc[now + reach + 1 :, 0] -= 5.0  # u after the time that is predicted from now
-    a, b = forecaster.predict(df), forecaster.predict(other)
-    np.testing.assert_allclose(a.iloc[: now + reach + 1], b.iloc[: now + reach + 1], rtol=1e-6)
-    assert not np.allclose(a.iloc[now + reach + 1 :], b.iloc[now + reach + 1 :], rtol=1e-3)
+    for adaptive in (False, True):
+        a, b = (forecaster.predict(each, adaptive=adaptive) for each in (df, other))
+        np.testing.assert_allclose(a.iloc[: now + reach + 1], b.iloc[: now + reach + 1], rtol=1e-6)
+        assert not np.allclose(a.iloc[now + reach + 1 :], b.iloc[now + reach + 1 :], rtol=1e-3)
+
+
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_adaptive_quantiles_follow_the_targets_of_the_frame(df, fitted, horizon):
+    forecaster = fitted if horizon == 1 else make(horizon=horizon).fit(df.iloc[:TRAIN])
+    rows = df.iloc[TRAIN:].copy()
+    rows["y"] += np.linspace(0.0, 3.0, len(rows))
+    rows.iloc[20, 2] = np.nan
+    rows = rows.drop(rows.index[30])
+    levels = (0.1, 0.9)
+    found = forecaster.predict(rows, quantiles=levels, adaptive=True)
+    plain = forecaster.predict(rows, quantiles=levels)
+    assert found.columns.tolist() == plain.columns.tolist()
+    assert found.attrs == plain.attrs
+    grid = df.index[TRAIN:]  # the row left out is one that time passed by
+    y, mean, std = (each.reindex(grid) for each in (rows["y"], plain["mean"], plain["std"]))
+    dof = forecaster.model_.dof_[0]
+    by_hand = adaptive_quantiles(y, mean, std, levels, dof, delay=horizon)
+    expected = pd.DataFrame(by_hand.T, grid, ["q0.1", "q0.9"]).reindex(rows.index)
+    same_frames(found[["q0.1", "q0.9"]], expected)
+    same_frames(found[["mean", "std"]], plain[["mean", "std"]])
+    same_frames(found.iloc[:horizon], plain.iloc[:horizon])
+
+
+def test_evaluation_of_adaptive_intervals(df, fitted):
+    rows = df.iloc[TRAIN:].assign(y=df["y"].iloc[TRAIN:] * 2)
+    plain, found = fitted.evaluate(rows), fitted.evaluate(rows, adaptive=True)
+    same_frames(found.frame[["q0.025", "q0.975"]], adaptive_frame(fitted, rows, 0.025, 0.975))
+    table = found.metrics["y"]
+    for level, low, high in ((50, 0.25, 0.75), (80, 0.1, 0.9), (95, 0.025, 0.975)):
+        ends = adaptive_frame(fitted, rows, low, high).to_numpy()
+        inside = (ends[:, 0] <= rows["y"]) & (rows["y"] <= ends[:, 1])
+        assert table.loc["model", f"cov{level}"] == pytest.approx(inside.mean())
+        assert table.loc["model", f"width{level}"] == pytest.approx(
+            (ends[:, 1] - ends[:, 0]).mean()
+        )
+        error = metrics.share_error(inside, level / 100)
+        assert table.loc["model", f"cov{level}_error"] == pytest.approx(error)
+    same = [name for name in table.columns if not name.startswith(("cov", "width"))]
+    pd.testing.assert_frame_equal(table[same], plain.metrics["y"][same])
+    pd.testing.assert_frame_equal(table.iloc[1:], plain.metrics["y"].iloc[1:])
+    np.testing.assert_array_equal(found.pit["y"], plain.pit["y"])
+    assert table.columns.tolist() == plain.metrics["y"].columns.tolist()
+
+
+def adaptive_frame(forecaster, rows, *levels):
+    frame = forecaster.predict(rows, quantiles=levels, adaptive=True)
+    return frame[[f"q{level:g}" for level in levels]]
+
+
+def test_calibrated_interval_is_the_model_s(df, fitted):
+    rows = np.arange(LAG, len(df))
+    X = np.concatenate([window(df, tau) for tau in rows])
+    low, high = fitted.model_.interval(X, 0.8)
+    found = fitted.predict(df, quantiles=(), interval=0.8)
+    assert found.columns.tolist() == ["mean", "std", "low", "high"]
+    np.testing.assert_allclose(found["low"].iloc[LAG:], low, rtol=1e-6)
+    np.testing.assert_allclose(found["high"].iloc[LAG:], high, rtol=1e-6)
+    both = fitted.predict(df, interval=0.8, adaptive=True)
+    same_frames(both[["low", "high"]], found[["low", "high"]])
+
+
+def test_intervals_that_there_are_none_of(df, fitted):
+    with pytest.raises(ValueError, match=r"interval=95 must be between 0 and 1"):
+        fitted.predict(df, interval=95)
+    with pytest.raises(ValueError, match=r"level 0\.999 needs 999 validation rows"):
+        fitted.predict(df, interval=0.999)
+    for options in ({"interval": 0.9}, {"adaptive": True}):
+        with pytest.raises(ValueError, match=r"observed=False asks for the latent function"):
+            fitted.predict(df, observed=False, **options)
+    bare = make(model=small_model(calibrate=False, epochs=1)).fit(df.iloc[:TRAIN])
+    with pytest.raises(ValueError, match=r"no validation errors .* fit with calibrate=True"):
+        bare.predict(df, interval=0.9)
+    inputs = make(mode="regression", past_inputs=(), model=small_model(epochs=1))
+    inputs.fit(df.iloc[:TRAIN])
+    assert inputs.predict(df[["u"]], interval=0.5)["low"].notna().any()
+    with pytest.raises(ValueError, match="no column 'y'"):
+        inputs.predict(df[["u"]], adaptive=True)
 
 
 def test_forecast_is_the_loop_written_by_hand(df, fitted):
@@ -165,6 +245,14 @@ def test_direct_forecasts_reach_as_far_as_their_horizon(df):
     expected = forecaster.predict(rows).iloc[TRAIN:]
     same_frames(found.frame, expected)
     np.testing.assert_allclose(found.paths.std(0), found.frame["std"], rtol=0.2)
+    tails = replace(forecaster.model_.calibration_, dof=np.array([3.0]))
+    forecaster.model_.calibration_ = tails  # quantiles of Student's t, everywhere
+    heavy = forecaster.predict(rows).iloc[TRAIN:]
+    same_frames(forecaster.forecast(3, df[["u"]]).frame, heavy)
+    half = t.ppf(0.975, 3) / np.sqrt(3) * heavy["std"]  # a t of 3 degrees deviates by √3
+    np.testing.assert_allclose(heavy["q0.975"] - heavy["mean"], half)
+    follow = forecaster.predict(df, adaptive=True).iloc[LAG + 2 : LAG + 5]
+    np.testing.assert_allclose(follow["q0.025"], forecaster.predict(df)["q0.025"].loc[follow.index])
     with pytest.raises(ValueError, match="4 steps are asked for, and this forecaster reaches 3"):
         forecaster.forecast(4, df[["u"]])
     with pytest.raises(ValueError, match="horizon=3: use predict"):
@@ -296,6 +384,10 @@ def test_evaluation_scores_all_on_the_same_rows(df):
     ridge = [forecaster.state_.ridge.predict(window(df, tau))[0, 0] for tau in rows]
     assert table.loc["ridge", "rmse"] == pytest.approx(rmse(ridge))
     assert table.loc["model", "rmse"] < table.loc["persistence", "rmse"]
+    inside = np.abs(y - last) <= norm.ppf(0.9) * std
+    assert table.loc["persistence", "cov80"] == pytest.approx(inside.mean())
+    error = metrics.share_error(inside, 0.8)
+    assert table.loc["persistence", "cov80_error"] == pytest.approx(error)
     with pytest.raises(ValueError, match="no row has both"):
         make(mode="regression").fit(df.iloc[:TRAIN]).evaluate(df.iloc[TRAIN:].assign(y=np.nan))
 
@@ -307,7 +399,20 @@ def test_several_targets_have_columns_of_their_own(df):
     assert found.notna().all(axis=None)
     ahead = forecaster.forecast(4, df[["u"]], samples=11)
     assert ahead.paths.shape == (11, 4, 2)
-    evaluation = forecaster.evaluate(df.iloc[TRAIN:])
+    ranges = forecaster.predict(df.iloc[TRAIN:], (), interval=0.5, adaptive=True)
+    assert ranges.columns.tolist() == [
+        f"{target}.{name}" for target in "yv" for name in ("mean", "std", "low", "high")
+    ]
+    radius = forecaster.model_.calibration_.radius(0.5)
+    assert ((ranges["v.high"] - ranges["v.mean"]) / ranges["v.std"]).to_numpy() == pytest.approx(
+        radius[1]
+    )
+    follow = forecaster.predict(df.iloc[TRAIN:], (0.5,), adaptive=True)
+    for target, dof in zip("yv", forecaster.model_.dof_, strict=True):
+        mean, std = (found[f"{target}.{name}"] for name in ("mean", "std"))
+        (median,) = adaptive_quantiles(df[target].iloc[TRAIN:], mean, std, (0.5,), dof)
+        np.testing.assert_allclose(follow[f"{target}.q0.5"], median, rtol=1e-6)
+    evaluation = forecaster.evaluate(df.iloc[TRAIN:], adaptive=True)
     assert set(evaluation.metrics) == {"y", "v"}
     assert {"y", "v", "v.mean"} <= set(evaluation.frame.columns)
 
@@ -327,8 +432,11 @@ def test_simulation_mode_is_a_free_run():
     expected = np.sqrt(np.mean((df["y"].iloc[train:] - held) ** 2))
     assert table.loc["persistence", "rmse"] == pytest.approx(expected)
     assert table.loc["model", "rmse"] < table.loc["persistence", "rmse"]
-    with pytest.raises(ValueError, match="no meaning in simulation"):
-        forecaster.predict(df, observed=False)
+    for options in ({"observed": False}, {"interval": 0.9}, {"adaptive": True}):
+        with pytest.raises(ValueError, match="no meaning in simulation"):
+            forecaster.predict(df, **options)
+    with pytest.raises(ValueError, match="adaptive has no meaning in simulation"):
+        forecaster.evaluate(df, adaptive=True)
 
 
 def test_simulation_mode_survives_gaps_and_updates():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import io
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
+from xml.etree.ElementTree import tostring
 
 import numpy as np
 import pandas as pd
@@ -25,7 +27,9 @@ from seqgp.plots.canvas import thin
 from seqgp.report import write_report
 from seqgp.report.findings import gather
 from seqgp.report.formats import number
-from seqgp.report.words import error_bars, quality, rows_used
+from seqgp.report.tables import learned_table
+from seqgp.report.words import corrections, error_bars, quality, rows_used
+from seqgp.training.noise import Calibration, NoiseShape
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -132,6 +136,52 @@ def test_scores_are_those_of_evaluate(report, forecaster, rows):
         cells = re.search(rf"{name} [a-z][^\d✓]+" + r"(✓ )?([\d.]+) " * 3, table).groups()
         assert list(cells[1::2]) == [number(value) for value in found[key]]
         assert np.flatnonzero(cells[::2]).tolist() == [int(found[key].to_numpy().argmin())]
+
+
+def test_coverage_comes_with_its_sampling_error(report, findings):
+    found = findings.evaluation.metrics["y"]
+    for level in (50, 80, 95):
+        share, error = (100 * found.loc["model", f"cov{level}{end}"] for end in ("", "_error"))
+        written = f"{share:.1f}".removesuffix(".0")
+        assert re.search(rf"should be {level}% (✓ )?{written}% ± {error:.1f} ", report[1].text)
+        pit = findings.evaluation.pit["y"]
+        assert (share / 100, error / 100) == pytest.approx(
+            plots.observed_coverage(pit, level / 100)
+        )
+
+
+def calibrated(findings, shape, **options):
+    """The findings with another calibration of the model."""
+    model = copy.copy(findings.estimator)
+    plain = {"scale": np.full(1, 4.0), "trust": np.ones(1), "dof": np.full(1, np.inf), "rows": 26}
+    model.calibration_, model.noise_shape_ = Calibration(**plain | options), shape
+    return replace(findings, estimator=model)
+
+
+def test_words_about_deviations(findings):
+    heavy = calibrated(findings, NoiseShape(3, 1), dof=np.array([4.56]))
+    text = corrections(heavy)
+    assert "Errors on 26 rows held back" in text
+    assert "Student's t" in text
+    assert "noise depends on the window" in text
+    cells = Page(tostring(learned_table(heavy), encoding="unicode")).text
+    assert (
+        "correction of deviations × 2, on average shape of errors Student's t, 4.6 degrees of freedom "
+        "noise depends on the window yes" in cells
+    )
+    plain = calibrated(findings, None)
+    assert "Student" not in corrections(plain)
+    assert "the same for all windows" in corrections(plain)
+    cells = Page(tostring(learned_table(plain), encoding="unicode")).text
+    assert "× 2 shape of errors bell curve noise depends on the window no" in cells
+    assert "nothing was corrected" in corrections(calibrated(findings, None, rows=0))
+
+
+def test_words_of_the_page_are_those_of_its_model(report, findings):
+    assert corrections(findings) in report[1].text
+    (dof,) = findings.estimator.dof_
+    shape = f"Student's t, {dof:.1f} degrees" if np.isfinite(dof) else "bell curve"
+    assert f"shape of errors {shape}" in report[1].text
 
 
 def test_what_it_predicts_and_from_what(report):
@@ -365,6 +415,8 @@ def test_plots_of_a_forecast_and_of_residuals(forecaster, findings):
     for drawn in (plots.residual_plot(frame, "y"), plots.error_plot(frame, "y")):
         offsets = drawn.axes[0].collections[-1].get_offsets()
         np.testing.assert_allclose(offsets[:, 1], frame["y"] - frame["mean"])
+    heights = plots.residual_plot(frame, "y").axes[0].collections[0].get_paths()[0].vertices[:, 1]
+    assert heights.max() == pytest.approx((frame["q0.975"] - frame["mean"]).max())
     with pytest.raises(ValueError, match="no column 'y' with the measured values"):
         plots.residual_plot(ahead.frame, "y")
     with pytest.raises(ValueError, match=r"expected 'mean' or 'z\.mean'"):
@@ -375,8 +427,9 @@ def test_calibration_plots(findings):
     frame, pit = findings.evaluation.frame, findings.evaluation.pit["y"]
     axis = plots.coverage_plot(pit).axes[0]
     drawn = next(line for line in axis.lines if len(line.get_xdata()) == 10)
+    dof = findings.estimator.dof_[0]
     truth = [
-        metrics.coverage(frame["y"], frame["mean"], frame["std"], q) for q in drawn.get_xdata()
+        metrics.coverage(frame["y"], frame["mean"], frame["std"], q, dof) for q in drawn.get_xdata()
     ]
     np.testing.assert_allclose(drawn.get_ydata(), truth)
     bars = plots.pit_plot(pit).axes[0].patches

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from seqgp._version import __version__
 
 if TYPE_CHECKING:
+    from seqgp.adaptive import AdaptiveQuantiles, adaptive_quantiles
     from seqgp.artifact import load, save
     from seqgp.data import Standardizer, WindowSet, split_in_time
     from seqgp.estimator import SequenceGP, SequenceNet
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GP",
+    "AdaptiveQuantiles",
     "ArtifactError",
     "Forecaster",
     "NotPositiveDefiniteError",
@@ -30,6 +32,7 @@ __all__ = [
     "TrainingWarning",
     "WindowSet",
     "__version__",
+    "adaptive_quantiles",
     "load",
     "save",
     "split_in_time",
@@ -39,6 +42,7 @@ __all__ = [
 # without it; model files need pydantic, and nothing else does.
 _HOME = {
     "GP": "gp",
+    "AdaptiveQuantiles": "adaptive",
     "ArtifactError": "exceptions",
     "Forecaster": "forecasting",
     "NotPositiveDefiniteError": "exceptions",
@@ -48,6 +52,7 @@ _HOME = {
     "Standardizer": "data",
     "TrainingWarning": "exceptions",
     "WindowSet": "data",
+    "adaptive_quantiles": "adaptive",
     "load": "artifact",
     "save": "artifact",
     "split_in_time": "data",

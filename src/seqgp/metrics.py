@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from seqgp.student import Student
 
 __all__ = [
+    "LEVELS",
     "coverage",
     "coverage_error",
     "crps",
@@ -27,12 +28,14 @@ __all__ = [
     "r2",
     "rmse",
     "scores",
+    "share_error",
     "width",
 ]
 
 Array = NDArray[np.float64]
 
-_LEVELS = (0.50, 0.80, 0.95)
+LEVELS = (0.50, 0.80, 0.95)
+_LEAST_BLOCKS = 10
 
 
 def rmse(y: ArrayLike, mean: ArrayLike) -> float:
@@ -164,6 +167,25 @@ def coverage_error(n: int, level: float = 0.95) -> float:
     return math.sqrt(level * (1.0 - level) / n)
 
 
+def share_error(inside: ArrayLike, level: float = 0.95) -> float:
+    """Sampling error of the share of rows ``(n,)``, in order of time, inside intervals of that level.
+
+    Neighbouring rows tend to be inside, or outside, together, so it comes from the spread of the
+    share over √n stretches of √n rows (batch means); it is never below :func:`coverage_error`.
+
+    >>> share_error([True, True, False, True], level=0.5)
+    0.25
+    """
+    values = np.asarray(inside, dtype=np.float64)
+    n = len(values)
+    error = coverage_error(n, level)
+    length = int(np.sqrt(n))
+    if length >= _LEAST_BLOCKS:
+        whole = values[n % length :].reshape(-1, length)
+        error = max(error, float(whole.mean(1).std(ddof=1)) / math.sqrt(len(whole)))
+    return error
+
+
 def width(std: ArrayLike, level: float = 0.95, dof: ArrayLike = math.inf) -> float:
     """Mean width of the central interval of that level, on the scale of ``std``.
 
@@ -200,7 +222,7 @@ def pit_histogram(pit: ArrayLike, bins: int = 20) -> tuple[Array, Array]:
 
 
 def scores(
-    y: ArrayLike, mean: ArrayLike, std: ArrayLike, scale: float = 1.0, dof: float = math.inf
+    y: ArrayLike, mean: ArrayLike, std: ArrayLike, scale: float = 1.0, dof: ArrayLike = math.inf
 ) -> dict[str, float]:
     """All scores of predictions, ``(n,)`` each; ``rmse_z`` is the RMSE over ``scale``.
 
@@ -228,9 +250,9 @@ def scores(
         "nlpd": nlpd(truth, guess, spread, dof),
         "crps": crps(truth, guess, spread, dof),
     }
-    for level in _LEVELS:
+    for level in LEVELS:
         found[f"cov{100 * level:.0f}"] = coverage(truth, guess, spread, level, dof)
-    for level in _LEVELS:
+    for level in LEVELS:
         found[f"width{100 * level:.0f}"] = width(spread, level, dof)
     return found
 

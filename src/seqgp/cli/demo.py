@@ -67,10 +67,7 @@ def command(
 
 
 def _print(found: Demo, title: str) -> None:
-    from seqgp.metrics import coverage_error
-
     n = int(found.scores["n"].iloc[0])
-    error = 100 * coverage_error(n)
     print_table(
         f"{title}, {n:,} unseen hours",
         ["", "RMSE (MW)", "NLPD", "in the 95% interval"],
@@ -79,12 +76,12 @@ def _print(found: Demo, title: str) -> None:
                 str(name),
                 f"{row['rmse']:.1f}",
                 f"{row['nlpd']:.2f}",
-                f"{100 * row['cov95']:.1f}% ± {error:.1f}",
+                f"{100 * row['cov95']:.1f}% ± {100 * row['cov95_error']:.1f}",
             ]
             for name, row in found.scores.iterrows()
         ],
     )
     say(
         f"{found.seconds:.0f} s in all. RMSE and NLPD: lower is better; 95% of the hours should lie in "
-        "the interval (± is what chance alone allows)."
+        "the interval (± is the sampling error)."
     )

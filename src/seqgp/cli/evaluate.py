@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from seqgp.cli.files import PIPE, check_output, check_place, read_data, write_table
-from seqgp.cli.options import Data, Json, Model, known_rows, open_model
+from seqgp.cli.options import Adaptive, Data, Json, Model, known_rows, open_model
 from seqgp.cli.predict import with_time
 from seqgp.cli.show import evaluation_document, print_evaluation, print_json, say
 
@@ -26,6 +26,7 @@ _FLATTERED = (
 def evaluate(
     model: Model,
     data: Data,
+    adaptive: Adaptive = False,
     out: Annotated[
         str | None, typer.Option(metavar="FILE", help="Also write truth and predictions.")
     ] = None,
@@ -34,7 +35,8 @@ def evaluate(
     """Score a model on a table, beside simple rivals.
 
     Persistence predicts the newest known value; ridge is linear in the same window. Give rows that
-    the model was not fitted on, else the scores flatter.
+    the model was not fitted on, else the scores flatter. With --adaptive the model's intervals are
+    those that follow the targets row by row; the other scores stay as they are.
     """
     if out is not None:
         check_output(out)
@@ -42,7 +44,7 @@ def evaluate(
             raise ValueError("--out - would mix a table with the scores on stdout: name a file")
     forecaster = open_model(model)
     df = read_data(data)
-    found = forecaster.evaluate(df)
+    found = forecaster.evaluate(df, adaptive=adaptive)
     known = known_rows(forecaster, df)
     if known:
         say(_FLATTERED.format(known=known, rows=len(df)))
@@ -50,9 +52,11 @@ def evaluate(
         write_table(with_time(forecaster, found.frame), out)
         say(f"{len(found.frame):,} rows in {out}")
     if as_json:
-        print_json(evaluation_document(found) | {"known_rows": known})
+        print_json(evaluation_document(found) | {"known_rows": known, "adaptive": adaptive})
     else:
         print_evaluation(found)
+        if adaptive:
+            say("The model's intervals follow the targets; its NLPD and CRPS do not.")
 
 
 def report(

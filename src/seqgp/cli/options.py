@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from seqgp.forecasting import Forecaster
 
 __all__ = [
+    "Adaptive",
     "Data",
     "Force",
     "Json",
@@ -41,6 +42,9 @@ Out = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 Quantiles = Annotated[
     str, typer.Option(metavar="LEVELS", help="Quantiles to give, such as 0.1,0.9.")
+]
+Adaptive = Annotated[
+    bool, typer.Option("--adaptive", help="Quantiles that follow the targets in DATA.")
 ]
 Samples = Annotated[int, typer.Option(metavar="N", help="Sampled futures.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="Of the random numbers.")]

@@ -8,6 +8,7 @@ import typer
 
 from seqgp.cli.files import PIPE, check_output, read_data, write_table
 from seqgp.cli.options import (
+    Adaptive,
     Data,
     Json,
     Model,
@@ -46,6 +47,11 @@ def predict(
     model: Model,
     data: Data,
     quantiles: Quantiles = _INTERVAL,
+    interval: Annotated[
+        float | None,
+        typer.Option(metavar="LEVEL", help="Add low and high, from errors on validation rows."),
+    ] = None,
+    adaptive: Adaptive = False,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
@@ -54,10 +60,16 @@ def predict(
     The result has one row for each of DATA: mean, std (of a new observation) and quantiles. Rows
     without enough rows before them, or with values missing there, are empty. Where DATA directly
     continues what the model knows, its first rows are predicted too. The target may be missing.
+
+    The quantiles trust the model. --interval 0.95 gives a range that holds 95% of rows whatever their
+    distribution, if they are like the validation rows. --adaptive moves the quantiles with the
+    targets in DATA known by then, so that in the long run they hold their share under drift too.
     """
     _check_outputs(out, as_json)
     forecaster = open_model(model)
-    frame = forecaster.predict(read_data(data), quantiles=levels(quantiles))
+    frame = forecaster.predict(
+        read_data(data), quantiles=levels(quantiles), interval=interval, adaptive=adaptive
+    )
     counts = frame.attrs["counts"]
     say(
         f"{counts['predicted']:,} of {counts['rows']:,} rows predicted; {counts['before_first_window']:,} "
@@ -138,7 +150,7 @@ def simulate(
     for target, scores in scored.items():
         say(
             f"{target}: free run over {scores['n']:,} rows, RMSE {scores['rmse']:.4g}, "
-            f"{100 * scores['cov95']:.1f}% of them in the 95% interval"
+            f"{100 * scores['cov95']:.1f}% ± {100 * scores['cov95_error']:.1f} of them in the 95% interval"
         )
     _give(forecaster, found.frame, out, as_json, seed=seed, scores=scored)
 
@@ -180,7 +192,7 @@ def _scores(
     from seqgp.forecasting.columns import read_columns
     from seqgp.forecasting.reading import times_like
     from seqgp.forecasting.results import column
-    from seqgp.metrics import scores
+    from seqgp.metrics import pit, scores, share_error
 
     state, targets = forecaster.state_, forecaster.layout.targets
     run = frame.reindex(times_like(df, forecaster.time, state))
@@ -190,5 +202,7 @@ def _scores(
         truth = read_columns(df, [target], optional=[target])[:, 0]
         both = np.isfinite(truth) & np.isfinite(mean)
         if both.any():
-            found[target] = scores(truth[both], mean[both], std[both], float(unit))
+            said = truth[both], mean[both], std[both]
+            inside = np.abs(pit(*said) - 0.5) <= 0.475
+            found[target] = scores(*said, float(unit)) | {"cov95_error": share_error(inside)}
     return found

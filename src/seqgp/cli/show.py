@@ -50,12 +50,9 @@ def evaluation_document(found: Evaluation) -> dict[str, Any]:
 
 
 def print_evaluation(found: Evaluation) -> None:
-    """A table of scores for each target, coverage with the error that chance allows it."""
-    from seqgp.metrics import coverage_error
-
+    """A table of scores for each target, coverage with its sampling error."""
     for target, table in found.metrics.items():
         n = int(table["n"].iloc[0])
-        errors = {level: 100 * coverage_error(n, level / 100) for level in (80, 95)}
         print_table(
             f"{target}, {n:,} rows",
             ["", "RMSE", "MAE", "NLPD", "CRPS", "in 80%", "in 95%"],
@@ -63,14 +60,14 @@ def print_evaluation(found: Evaluation) -> None:
                 [
                     str(name),
                     *(_number(row[key]) for key in ("rmse", "mae", "nlpd", "crps")),
-                    *(f"{100 * row[f'cov{level}']:.1f} ± {e:.1f}" for level, e in errors.items()),
+                    *(_share(row, key) for key in ("cov80", "cov95")),
                 ]
                 for name, row in table.iterrows()
             ],
         )
     say(
         "RMSE, MAE, NLPD, CRPS: lower is better. Of the rows, 80 and 95% should lie in those intervals; "
-        "± is what chance alone allows."
+        "± is the sampling error, by which chance alone moves such a share."
     )
 
 
@@ -91,6 +88,10 @@ def print_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str
 def _number(value: float) -> str:
     """Four digits, and no exponent where a large number can be read without one."""
     return f"{value:,.0f}" if 1e3 <= abs(value) < 1e8 else f"{value:.4g}"
+
+
+def _share(row: pd.Series[Any], key: str) -> str:
+    return f"{100 * row[key]:.1f}% ± {100 * row[f'{key}_error']:.1f}"
 
 
 def _scores(row: pd.Series[Any]) -> dict[str, Any]:

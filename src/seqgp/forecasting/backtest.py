@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from seqgp.forecasting.results import Backtest, column
 from seqgp.forecasting.running import MissingValuesError
+from seqgp.forecasting.simulation import tails_of
 from seqgp.forecasting.table import read_table
 from seqgp.forecasting.timeline import infer_step, read_times
 from seqgp.metrics import scores
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from seqgp.forecasting.forecaster import Forecaster
 
 __all__ = ["run_backtest"]
+
+Array = NDArray[np.float64]
 
 
 def run_backtest(
@@ -48,6 +53,8 @@ def run_backtest(
     )
     scale: Any = None
     parts: list[pd.DataFrame] = []
+    tails: list[Array] = []
+    free = layout.feeds_back and layout.horizon == 1  # a mixture of draws, scored as a Gaussian
     for origin in origins:
         if scale is None or refit:
             copy.fit(rows.iloc[:origin])
@@ -76,13 +83,16 @@ def run_backtest(
                 [part, ahead[targets].reset_index(drop=True), frame.reset_index(drop=True)], axis=1
             )
         )
+        dof = math.inf if free else tails_of(copy.model_)
+        tails.append(np.broadcast_to(dof, (horizon, len(targets))))
     if not parts:
         raise ValueError(
             f"values are missing before every one of the {len(origins)} origins: use a shorter lag, "
             "another stride, or missing='interpolate'"
         )
     forecasts = pd.concat(parts, ignore_index=True)
-    return Backtest(forecasts, _metrics(forecasts, targets, scale), len(origins) - len(parts))
+    metrics = _metrics(forecasts, targets, scale, np.concatenate(tails))
+    return Backtest(forecasts, metrics, len(origins) - len(parts))
 
 
 def _first(times: pd.Index, start: Any) -> int:
@@ -100,10 +110,12 @@ def _first(times: pd.Index, start: Any) -> int:
     return int(times.searchsorted(start))
 
 
-def _metrics(forecasts: pd.DataFrame, targets: Sequence[str], scale: Any) -> pd.DataFrame:
-    """Scores of each target by step, then over all steps."""
+def _metrics(
+    forecasts: pd.DataFrame, targets: Sequence[str], scale: Any, dof: Array
+) -> pd.DataFrame:
+    """Scores of each target by step, then over all steps; ``dof`` is ``(rows, outputs)``."""
     tables = {}
-    for target, unit in zip(targets, scale, strict=True):
+    for target, unit, tails in zip(targets, scale, dof.T, strict=True):
         known = forecasts[forecasts[target].notna()]
         groups = [*known.groupby("step"), ("all", known)]
         tables[target] = (
@@ -114,6 +126,7 @@ def _metrics(forecasts: pd.DataFrame, targets: Sequence[str], scale: Any) -> pd.
                         group[column(target, "mean", targets)],
                         group[column(target, "std", targets)],
                         float(unit),
+                        tails[group.index],
                     )
                     for name, group in groups
                     if len(group)

@@ -26,6 +26,7 @@ from seqgp.forecasting.reading import (
 from seqgp.forecasting.results import Backtest, Evaluation, Forecast, check_quantiles, summary
 from seqgp.forecasting.running import (
     Predicted,
+    adapted,
     free_run_rows,
     predict_rows,
     prediction_frame,
@@ -38,6 +39,7 @@ from seqgp.forecasting.timeline import infer_step, read_times
 __all__ = ["Forecaster"]
 
 _INTERVAL = (0.025, 0.975)
+_ENDS = {0.5: (0.25, 0.75), 0.8: (0.1, 0.9), 0.95: _INTERVAL}  # of the intervals that are scored
 _SAMPLES = 200
 
 
@@ -130,6 +132,8 @@ class Forecaster(ForecasterOptions):
         df: pd.DataFrame,
         quantiles: Sequence[float] = _INTERVAL,
         observed: bool = True,
+        interval: float | None = None,
+        adaptive: bool = False,
     ) -> pd.DataFrame:
         """Mean, deviation and quantiles for every row of ``df`` that has a complete window.
 
@@ -138,13 +142,30 @@ class Forecaster(ForecasterOptions):
         own time may be missing. A frame that directly continues the known data starts from it. In
         simulation mode this is one free run, from the first rows on.
 
-        ``observed=False`` gives the deviation of the latent function, without the noise.
+        What the columns are about:
+
+        - an observation, by default: ``std`` and the quantiles are those of Student's t with the
+          model's ``dof_``, in simulation mode those of sampled runs. They hold if the model is right;
+        - the latent function, with ``observed=False``: what observations scatter around, without
+          the noise. Fewer observations than the level says lie between its quantiles;
+        - the calibrated interval, with ``interval=0.95``: ``low`` and ``high`` hold an observation with
+          at least that probability, whatever the distribution, if its error is exchangeable with
+          those of the validation rows, as without drift; see :meth:`seqgp.SequenceGP.interval`;
+        - adaptive quantiles, with ``adaptive=True``: the quantiles follow the targets of ``df`` that
+          are known when each row is predicted, ``horizon`` rows before it. In the long run the share
+          of targets below each is its level, whatever the data does, drift included; of a single
+          row nothing is promised. See :class:`seqgp.AdaptiveQuantiles`. Rows of the training data
+          have smaller errors than new ones: begin ``df`` after them.
         """
         levels = check_quantiles(quantiles)
         state, layout = self._fitted(), self.layout
-        optional = () if layout.feeds_back else layout.targets
+        self._check_kind(observed, interval, adaptive)
+        optional = () if layout.feeds_back or adaptive else layout.targets
         table, first = frame_table(df, layout, state, self.time, optional)
-        return self._frame(df, table, self._predicted(table, first, observed=observed), levels)
+        found = self._predicted(table, first, observed=observed)
+        follow = adapted(found, table, layout, levels) if adaptive and levels else None
+        radius = None if interval is None else self.model_.calibration_.radius(interval)
+        return self._frame(df, table, found, levels, follow, radius)
 
     def forecast(
         self,
@@ -191,14 +212,24 @@ class Forecaster(ForecasterOptions):
         table = future_table(known, layout, state, None, df_inputs, self.time)
         return self._run(table, len(known), samples, quantiles, seed, feedback)
 
-    def evaluate(self, df: pd.DataFrame) -> Evaluation:
-        """Predict the rows of ``df`` and score them beside persistence and ridge, on the same rows."""
+    def evaluate(self, df: pd.DataFrame, adaptive: bool = False) -> Evaluation:
+        """Predict the rows of ``df`` and score them beside persistence and ridge, on the same rows.
+
+        With ``adaptive`` the model's quantiles, coverage and widths are those of intervals that follow
+        the targets, as in :meth:`predict`. NLPD, CRPS and PIT are those of its distribution, and
+        persistence and ridge stay as they are.
+        """
         state, layout = self._fitted(), self.layout
+        self._check_kind(adaptive=adaptive)
         table, first = frame_table(df, layout, state, self.time)
         model = self._predicted(table, first)
         ridge = self._predicted(table, first, model=state.ridge)
-        frame = self._frame(df, table, model, _INTERVAL)
-        return evaluation(frame, table, layout, state, model, ridge)
+        follow = None
+        if adaptive:
+            follow = {level: adapted(model, table, layout, ends) for level, ends in _ENDS.items()}
+        shown = None if follow is None else follow[0.95]
+        frame = self._frame(df, table, model, _INTERVAL, shown)
+        return evaluation(frame, table, layout, state, model, ridge, follow)
 
     def backtest(
         self,
@@ -299,16 +330,43 @@ class Forecaster(ForecasterOptions):
             feedback=feedback,
         )
         targets, times = self.layout.targets, table.times[start:]
-        # Draws of a free run have a shape of their own; those of single predictions are Gaussian.
+        # Draws of a free run have a shape of their own; single predictions are Student's t.
         drawn = found.paths if self.layout.feeds_back and self.horizon == 1 else None
-        frame = summary(times.rename(self.time), targets, found.mean, found.std, levels, drawn)
+        frame = summary(
+            times.rename(self.time), targets, found.mean, found.std, levels, drawn, found.dof
+        )
         paths = found.paths
         if paths is not None and len(targets) == 1:
             paths = paths[..., 0]
         return Forecast(frame, paths, seed)
 
     def _frame(
-        self, df: pd.DataFrame, table: Table, found: Predicted, levels: Sequence[float]
+        self,
+        df: pd.DataFrame,
+        table: Table,
+        found: Predicted,
+        levels: Sequence[float],
+        quantiles: Any = None,
+        radius: Any = None,
     ) -> pd.DataFrame:
         name = df.index.name if self.time is None else self.time
-        return prediction_frame(table, self.layout, found, levels, name)
+        return prediction_frame(table, self.layout, found, levels, name, quantiles, radius)
+
+    def _check_kind(
+        self, observed: bool = True, interval: float | None = None, adaptive: bool = False
+    ) -> None:
+        """Refuse intervals that there are none of."""
+        if interval is not None and not 0.0 < interval < 1.0:
+            raise ValueError(f"interval={interval!r} must be between 0 and 1: 0.95 is 95%")
+        asked = ["interval"] * (interval is not None) + ["adaptive"] * adaptive
+        if asked and self.mode == "simulation":
+            raise ValueError(
+                f"{asked[0]} has no meaning in simulation mode: errors of a free run grow with its "
+                "length, and no truth comes in on the way. Use the quantiles, which are those of "
+                "sampled runs"
+            )
+        if asked and not observed:
+            raise ValueError(
+                f"{asked[0]} is about observations, and observed=False asks for the latent function, "
+                "whose errors nobody sees: leave one of them out"
+            )

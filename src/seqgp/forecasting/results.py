@@ -38,7 +38,8 @@ class Evaluation:
     """As ``predict`` gives, and the true targets in columns of their own names."""
     metrics: dict[str, pd.DataFrame]
     """For each target, rows ``model``, ``persistence``, ``ridge``, columns as
-    :func:`seqgp.metrics.scores` has them."""
+    :func:`seqgp.metrics.scores` has them; then ``cov50_error``, ``cov80_error``, ``cov95_error``, the
+    sampling errors of those shares, see :func:`seqgp.metrics.share_error`."""
     pit: dict[str, Array]
     """For each target, the probability integral transform of the rows scored: uniform if the
     predicted distributions are right."""
@@ -81,21 +82,29 @@ def summary(
     levels: Sequence[float],
     paths: Array | None = None,
     dof: Array | float = math.inf,
+    quantiles: Array | None = None,
+    radius: Array | None = None,
 ) -> pd.DataFrame:
     """Columns ``mean``, ``std``, ``q...`` of each target from ``(n, outputs)`` arrays.
 
-    Quantiles are those of the paths ``(samples, n, outputs)`` where given, else of Student's t with
-    ``dof`` degrees of freedom, a Gaussian where they are infinite.
+    Quantiles are those given, ``(levels, n, outputs)``, or those of the paths ``(samples, n,
+    outputs)``, else of Student's t with ``dof`` degrees of freedom, a Gaussian where they are
+    infinite. A ``radius`` ``(outputs,)`` adds ``low`` and ``high``, so many deviations from the mean.
     """
     tails = np.broadcast_to(dof, mean.shape[1:])
     columns = {}
     for j, target in enumerate(targets):
         columns[column(target, "mean", targets)] = mean[:, j]
         columns[column(target, "std", targets)] = std[:, j]
-        for level in levels:
-            if paths is None:
+        for i, level in enumerate(levels):
+            if quantiles is not None:
+                values = quantiles[i, :, j]
+            elif paths is None:
                 values = Student(mean[:, j], std[:, j], float(tails[j])).quantile(level)
             else:
                 values = np.quantile(paths[:, :, j], level, axis=0)
             columns[column(target, f"q{level:g}", targets)] = values
+        if radius is not None:
+            columns[column(target, "low", targets)] = mean[:, j] - radius[j] * std[:, j]
+            columns[column(target, "high", targets)] = mean[:, j] + radius[j] * std[:, j]
     return pd.DataFrame(columns, index=index)

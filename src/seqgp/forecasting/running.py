@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from seqgp.adaptive import adaptive_quantiles
 from seqgp.forecasting.results import summary
 from seqgp.forecasting.simulation import simulate, tails_of
 from seqgp.forecasting.state import Linear
@@ -21,6 +22,7 @@ __all__ = [
     "Carried",
     "MissingValuesError",
     "Predicted",
+    "adapted",
     "free_run_rows",
     "predict_rows",
     "prediction_frame",
@@ -156,13 +158,39 @@ def run_ahead(
     return found
 
 
+def adapted(found: Predicted, table: Table, layout: Layout, levels: Sequence[float]) -> Array:
+    """Quantiles ``(levels, n, outputs)`` that follow the truths known when each row is predicted."""
+    truth = table.targets(layout)
+    mean, std = np.full(truth.shape, np.nan), np.full(truth.shape, np.nan)
+    mean[found.rows], std[found.rows] = found.mean, found.std
+    quantiles = adaptive_quantiles(truth, mean, std, levels, found.dof, delay=layout.horizon)
+    return quantiles[:, found.rows]
+
+
 def prediction_frame(
-    table: Table, layout: Layout, found: Predicted, levels: Sequence[float], name: Any
+    table: Table,
+    layout: Layout,
+    found: Predicted,
+    levels: Sequence[float],
+    name: Any,
+    quantiles: Array | None = None,
+    radius: Array | None = None,
 ) -> pd.DataFrame:
-    """Predictions for the table's own rows, NaN where there is none; ``attrs["counts"]`` has why."""
+    """Predictions for the table's own rows, NaN where there is none; ``attrs["counts"]`` has why.
+
+    ``quantiles`` and ``radius`` are as :func:`seqgp.forecasting.results.summary` takes them.
+    """
     times = table.times.rename(name)
     some = summary(
-        times[found.rows], layout.targets, found.mean, found.std, levels, found.paths, found.dof
+        times[found.rows],
+        layout.targets,
+        found.mean,
+        found.std,
+        levels,
+        found.paths,
+        found.dof,
+        quantiles,
+        radius,
     )
     frame = some.reindex(times[table.own])
     predicted = int(np.isin(table.own, found.rows).sum())

@@ -10,7 +10,7 @@ from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
-from seqgp.metrics import coverage_error, pit_histogram
+from seqgp.metrics import pit_histogram, share_error
 from seqgp.plots.canvas import BAND, MODEL, QUIET, TRUTH, legend, new_figure
 
 __all__ = ["coverage_plot", "observed_coverage", "pit_plot"]
@@ -18,28 +18,19 @@ __all__ = ["coverage_plot", "observed_coverage", "pit_plot"]
 Array = NDArray[np.float64]
 
 _LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-_LEAST_BLOCKS = 10
 
 
 def observed_coverage(pit: ArrayLike, level: float = 0.95) -> tuple[float, float]:
     """Share of rows inside their central interval of that level, and its sampling error.
 
-    ``pit`` ``(n,)`` is in the order of time. Neighbouring rows tend to be inside, or outside, together,
-    so the error comes from the spread of the share over √n stretches of √n rows (batch means); it
-    is never below that of independent rows, :func:`seqgp.metrics.coverage_error`.
+    ``pit`` ``(n,)`` is in the order of time, see :func:`seqgp.metrics.share_error`.
 
     >>> observed_coverage([0.5, 0.4, 0.999, 0.6], level=0.5)
     (0.75, 0.25)
     """
     values = _checked(pit)
     inside = np.abs(values - 0.5) <= level / 2.0
-    n = len(inside)
-    error = coverage_error(n, level)
-    length = int(np.sqrt(n))
-    if length >= _LEAST_BLOCKS:
-        whole = inside[n % length :].reshape(-1, length)
-        error = max(error, float(whole.mean(1).std(ddof=1)) / np.sqrt(len(whole)))
-    return float(inside.mean()), error
+    return float(inside.mean()), share_error(inside, level)
 
 
 def pit_plot(pit: ArrayLike) -> Figure:

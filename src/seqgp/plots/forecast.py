@@ -62,7 +62,7 @@ def forecast_plot(frame: pd.DataFrame, target: str, last: int | None = None) -> 
 
 
 def residual_plot(frame: pd.DataFrame, target: str) -> Figure:
-    """Measured minus predicted over time, with the model's own 95% range around zero.
+    """Measured minus predicted over time, with the widest band of the frame around zero.
 
     ``frame`` is that of :meth:`seqgp.Forecaster.evaluate`; at most 3,000 rows are drawn.
     """
@@ -71,11 +71,11 @@ def residual_plot(frame: pd.DataFrame, target: str) -> Figure:
     error = rows[target].to_numpy() - _column(rows, target, "mean")
     figure, (axis,) = new_figure()
     times = time_axis(axis, rows.index)
-    half = _INTERVAL * _column(rows, target, "std")
+    mean, (lower, upper, name) = _column(rows, target, "mean"), _band(rows, target)
     few = thin(len(rows), _MOST_STEPS)
     breaks = _breaks(times[few])
-    x, half = _split(times[few], breaks), _split(half[few], breaks)
-    axis.fill_between(x, -half, half, color=BAND, linewidth=0, label="95% range")
+    ends = _split((lower - mean)[few], breaks), _split((upper - mean)[few], breaks)
+    axis.fill_between(_split(times[few], breaks), *ends, color=BAND, linewidth=0, label=name)
     axis.scatter(times, error, s=4, color=TRUTH, linewidths=0, rasterized=True)
     axis.axhline(0, color=TRUTH, linewidth=0.8)
     axis.set_ylabel("measured − predicted")

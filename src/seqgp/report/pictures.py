@@ -13,7 +13,7 @@ from seqgp.report.findings import Findings, Latent
 from seqgp.report.formats import duration, listed
 from seqgp.report.page import figure, figures, section, tag
 from seqgp.report.tables import learned_table, score_table
-from seqgp.report.words import Verdict, error_bars, quality
+from seqgp.report.words import Verdict, corrections, error_bars, quality
 
 __all__ = ["latent_section", "paragraph", "target_section", "training_section", "verdicts"]
 
@@ -117,7 +117,8 @@ def target_section(findings: Findings, target: str, i: int) -> Element:
         tag(
             "p",
             "Persistence repeats the newest value known; ridge is a linear model on the same windows. All "
-            f"three are scored on the same {scored:,} rows. The best of each line is marked ✓.",
+            f"three are scored on the same {scored:,} rows. The best of each line is marked ✓; ± is the "
+            "sampling error, by which chance alone moves such a share.",
         ),
         score_table(findings.evaluation.metrics[target]),
     )
@@ -179,8 +180,8 @@ def training_section(findings: Findings) -> Element:
             " beyond the linear part"
             if findings.latent and findings.latent.part is not None
             else "",
-            ". The noise is the scatter that no window explains. The correction is a factor on all "
-            "predicted deviations that the errors on rows held back asked for; 1 means none.",
+            ". The noise is the scatter that no window explains, as training saw it. ",
+            corrections(findings),
         )
         parts.append(tag("div", tag("h3", "What was learned"), learned, words))
     return section("training", "Training", figures(*parts))
@@ -224,7 +225,7 @@ def latent_section(findings: Findings, latent: Latent, drawn: tuple[str, ...]) -
             figure(
                 plots.latent_plot(latent.H, latent.std[:, j], "predicted deviation", "cividis"),
                 f"Latent space coloured by the predicted standard deviation of {target}",
-                "Coloured by the predicted standard deviation, half of a 68% range. Bright dots are the "
+                "Coloured by the predicted standard deviation of a measured value. Bright dots are the "
                 "windows that the model is least sure about.",
             )
         )

@@ -53,8 +53,11 @@ def score_table(metrics: pd.DataFrame) -> Element:
     marked = []
     for i, (key, name, meaning, better) in enumerate(_SCORES):
         values = [_score(metrics, rival, key) for rival in _RIVALS]
-        write = percent if key.startswith("cov") else number
-        rows.append([tag("span", name, tag("br"), tag("small", meaning)), *map(write, values)])
+        shares = key.startswith("cov")
+        shown = (
+            [_share(metrics, rival, key) for rival in _RIVALS] if shares else map(number, values)
+        )
+        rows.append([tag("span", name, tag("br"), tag("small", meaning)), *shown])
         if better is not None and np.isfinite(values).all():
             sign = -1.0 if better == _HIGH else 1.0
             aim = better if isinstance(better, float) else None
@@ -70,7 +73,7 @@ def overview_table(findings: Findings) -> Element:
     rows: list[list[Element | str]] = []
     for target, metrics in findings.evaluation.metrics.items():
         errors = [number(_score(metrics, rival, "rmse")) for rival in _RIVALS]
-        rows.append([target, *errors, percent(_score(metrics, "model", "cov95"))])
+        rows.append([target, *errors, _share(metrics, "model", "cov95")])
     head = ["target", "RMSE", "persistence", "ridge", "in 95% range"]
     return table(head, rows)
 
@@ -97,7 +100,15 @@ def learned_table(findings: Findings) -> Element | None:
     noise = np.broadcast_to(gp.noise.detach().cpu().numpy(), (outputs,))
     rows.append(["noise, in the target's unit", *(f"± {number(s)}" for s in np.sqrt(noise) * unit)])
     factors = np.sqrt(np.broadcast_to(estimator.variance_scale_, (outputs,)))
-    rows.append(["correction of deviations", *(f"× {number(factor)}" for factor in factors)])
+    known = estimator.calibration_
+    shaped = estimator.noise_shape_ is not None
+    middle = ", on average" if shaped else ""
+    rows.append(["correction of deviations", *(f"× {number(each)}{middle}" for each in factors)])
+    rows.append(
+        ["shape of errors", *(_tails(dof) for dof in np.broadcast_to(known.dof, (outputs,)))]
+    )
+    depends = np.broadcast_to(known.trust, (outputs,)) > 0 if shaped else [False] * outputs
+    rows.append(["noise depends on the window", *("yes" if each else "no" for each in depends)])
     return table(["learned", *targets], rows)
 
 
@@ -185,6 +196,16 @@ def versions_table() -> Element:
 
 def _score(metrics: pd.DataFrame, rival: str, key: str) -> float:
     return float(metrics[key][rival])
+
+
+def _share(metrics: pd.DataFrame, rival: str, key: str) -> str:
+    """Coverage with its sampling error."""
+    error = _score(metrics, rival, f"{key}_error")
+    return f"{percent(_score(metrics, rival, key))} ± {100 * error:.1f}"
+
+
+def _tails(dof: float) -> str:
+    return "bell curve" if np.isinf(dof) else f"Student's t, {dof:.1f} degrees of freedom"
 
 
 def _shown(value: Any) -> str:

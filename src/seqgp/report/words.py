@@ -13,8 +13,9 @@ from seqgp.forecasting.results import column
 from seqgp.plots import observed_coverage
 from seqgp.report.findings import Findings
 from seqgp.report.formats import duration, listed, number, percent
+from seqgp.student import Student
 
-__all__ = ["Verdict", "about", "error_bars", "overall", "quality", "rows_used"]
+__all__ = ["Verdict", "about", "corrections", "error_bars", "overall", "quality", "rows_used"]
 
 _FEW = 50  # rows below which coverage says nothing
 _MATTERS = 0.02  # a share off by less than this makes no difference to anyone
@@ -179,9 +180,40 @@ def error_bars(findings: Findings, target: str) -> Verdict:
     return Verdict(f"{text}: the ranges can be trusted.{middle}{constant}", good=True)
 
 
+def corrections(findings: Findings) -> str:
+    """What rows held back said of the errors' size, their tails and where they are large."""
+    known, shape = findings.estimator.calibration_, findings.estimator.noise_shape_
+    if not known.rows:
+        return (
+            "No rows were held back to check the deviations against, so nothing was corrected: the ranges "
+            "may well be too narrow."
+        )
+    text = (
+        f"Errors on {known.rows:,} rows held back set the rest. The correction is a factor on the "
+        "predicted deviations; 1 means none."
+    )
+    if np.isfinite(known.dof).any():
+        text += (
+            " The degrees of freedom of Student's t say how heavy the tails are: the fewer, the more often "
+            "errors are far larger than usual, and the ranges are made for that. From about 30 on it is "
+            "hardly different from a bell curve."
+        )
+    if shape is None:
+        return f"{text} The noise is taken to be the same for all windows."
+    return (
+        f"{text} The noise depends on the window: ranges are wider for windows of a kind that had larger "
+        "errors in training, and the correction shown is an average."
+    )
+
+
 def _needed(findings: Findings, target: str) -> float:
     """Factor on the deviation that would have held 95%."""
     frame, targets = findings.evaluation.frame, findings.targets
     mean, std = (frame[column(target, name, targets)] for name in ("mean", "std"))
     z = ((frame[target] - mean) / std).abs().dropna()
-    return float(np.quantile(z, 0.95) / 1.959964)
+    tails = np.broadcast_to(findings.estimator.dof_, (len(targets),))
+    # Free runs are mixtures, scored as Gaussians.
+    free = findings.forecaster.layout.mode == "simulation"
+    dof = math.inf if free else float(tails[targets.index(target)])
+    promised = Student(np.zeros(1), np.ones(1), dof).quantile(0.975)[0]
+    return float(np.quantile(z, 0.95) / promised)
