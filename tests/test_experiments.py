@@ -27,6 +27,7 @@ from seqgp.experiments import (
 )
 from seqgp.experiments.baselines import Persistence, RidgeModel
 from seqgp.experiments.runner import run_cells
+from seqgp.experiments.table3_options import CANDIDATES
 from seqgp.metrics import coverage, nlpd, rmse
 
 KEYS = ("name", "seed")
@@ -267,7 +268,7 @@ def test_table_3_has_the_options_that_validated_best():
     means = first.rmse_z.mean()
     for (dataset, model, mode), rows in means.groupby(["dataset", "model", "mode"]):
         best = rows.options[rows.rmse_z.idxmin()]
-        assert best in search_table3.CANDIDATES[dataset, model, mode]
+        assert best in CANDIDATES[dataset, model, mode]
         chosen = search_table3.settings((dataset, model, mode, best, 0))
         assert chosen == table3.recipe(dataset, model, mode, quick=False)
 

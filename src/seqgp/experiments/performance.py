@@ -39,9 +39,9 @@ def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
 
 def settings(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     """All that decides a cell's numbers."""
-    _, model, rows, units, seed = cell
+    _, model, rows, units, _ = cell
     dataset, mode = _TASK
-    return table3.settings((dataset, model, mode, seed), quick) | {
+    return table3.recipe(dataset, model, mode, quick) | {
         "rows": int(rows),
         "hidden": int(units),
     }
@@ -54,8 +54,8 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     _, model, rows, units, seed = cell
     dataset, mode = _TASK
     train, validation, test = table3.parts(dataset, mode, model)
+    scale = float(train.union(validation).y.std())
     train = train.subset(slice(max(0, len(train) - int(rows)), None))
-    scale = float(train.y.std())
     estimator = table3.estimator((dataset, model, mode, int(seed)), quick, hidden=int(units))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)
@@ -66,8 +66,8 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
         **dict(zip(KEYS, cell, strict=True)),
         "rmse": rmse(test.y, mean),
         "rmse_z": rmse(test.y, mean) / scale,
-        "nlpd": nlpd(test.y / scale, mean / scale, std / scale),
-        "cov95": coverage(test.y, mean, std),
+        "nlpd": nlpd(test.y / scale, mean / scale, std / scale, estimator.dof_),
+        "cov95": coverage(test.y, mean, std, dof=estimator.dof_),
         "nlml": float(best.nlml.iloc[0]) if len(best) else np.nan,
         "seconds": time.perf_counter() - start,
     }

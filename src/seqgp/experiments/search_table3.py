@@ -1,7 +1,7 @@
 """The options of table 3's rows, searched on validation rows; the test part is not looked at.
 
-Each row of the table has one to three candidates, and takes the one with the lowest validation RMSE
-over two seeds. What they do not say is as in ``table3.recipe`` without them.
+Each row of the table has some candidates, and takes the one with the lowest validation RMSE over two
+seeds.
 """
 
 from __future__ import annotations
@@ -15,103 +15,12 @@ import torch
 
 from seqgp.exceptions import TrainingWarning
 from seqgp.experiments import table3
+from seqgp.experiments.table3_options import CANDIDATES, parsed
 from seqgp.metrics import coverage, nlpd, rmse
 
-__all__ = ["CANDIDATES", "KEYS", "cells", "markdown", "run_cell", "settings"]
+__all__ = ["KEYS", "cells", "markdown", "run_cell", "settings"]
 
 KEYS = ("dataset", "model", "mode", "options", "seed")
-CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
-    ("car-lanes", "gp-lstm", "autoregression"): ("epochs=20 theta_steps=2 lr=0.001 dropout=0.2",),
-    ("car-lanes", "gp-narx", "autoregression"): ("epochs=20 theta_steps=2 lr=0.001 dropout=0.2",),
-    ("car-lanes", "lstm", "autoregression"): (
-        "epochs=30",
-        "epochs=30 lr=0.0005 dropout=0.2",
-    ),
-    ("car-lead", "gp-lstm", "autoregression"): (
-        "epochs=40",
-        "epochs=40 dropout=0.2 lr=0.001",
-    ),
-    ("car-lead", "gp-narx", "autoregression"): ("epochs=40 dropout=0.2 lr=0.001",),
-    ("car-lead", "lstm", "autoregression"): (
-        "epochs=40",
-        "epochs=40 lr=0.0005",
-    ),
-    ("car-speed", "gp-lstm", "autoregression"): (
-        "epochs=30",
-        "epochs=30 dropout=0.2 lr=0.001",
-    ),
-    ("car-speed", "gp-narx", "autoregression"): ("epochs=30",),
-    ("car-speed", "lstm", "autoregression"): (
-        "epochs=30",
-        "epochs=30 lr=0.0005",
-    ),
-    ("car-speed", "gp-lstm", "regression"): (
-        "dropout=0.3 epochs=25 pretrain_epochs=15",
-        "dropout=0.3 epochs=40 weight_decay=0.1",
-    ),
-    ("car-speed", "gp-narx", "regression"): ("dropout=0.3 epochs=40",),
-    ("car-speed", "lstm", "regression"): (
-        "dropout=0.1 epochs=40 lr=0.001",
-        "dropout=0.3 epochs=40",
-    ),
-    ("car-yaw", "gp-lstm", "autoregression"): (
-        "epochs=30",
-        "epochs=30 dropout=0.2 lr=0.001",
-    ),
-    ("car-yaw", "gp-narx", "autoregression"): ("epochs=30",),
-    ("car-yaw", "lstm", "autoregression"): (
-        "epochs=30",
-        "epochs=30 lr=0.0005",
-    ),
-    ("car-yaw", "gp-lstm", "regression"): (
-        "dropout=0.3 epochs=25 pretrain_epochs=15",
-        "dropout=0.3 epochs=40 weight_decay=0.1",
-    ),
-    ("car-yaw", "gp-narx", "regression"): ("dropout=0.3 epochs=40",),
-    ("car-yaw", "lstm", "regression"): (
-        "dropout=0.1 epochs=40 lr=0.001",
-        "dropout=0.3 epochs=40",
-    ),
-    ("gef-power", "gp-lstm", "autoregression"): (
-        "lr=0.003 hidden=128 epochs=60 weight_decay=0.1",
-        "lr=0.003 pretrain_epochs=40 epochs=20 hidden=128 weight_decay=0.1",
-        "lr=0.003 pretrain_epochs=40 epochs=20 hidden=64",
-    ),
-    ("gef-power", "gp-narx", "autoregression"): ("pretrain_epochs=40 epochs=20 hidden=128",),
-    ("gef-power", "lstm", "autoregression"): (
-        "hidden=128 lr=0.003 weight_decay=0.1 epochs=60",
-        "lr=0.003 epochs=60",
-    ),
-    ("gef-power", "gp-lstm", "regression"): (
-        "dropout=0.25 weight_decay=0.1 epochs=30",
-        "dropout=0.25 weight_decay=0.1 epochs=30 pretrain_epochs=15",
-    ),
-    ("gef-power", "gp-narx", "regression"): ("dropout=0.25 weight_decay=0.1 epochs=30",),
-    ("gef-power", "lstm", "regression"): (
-        "dropout=0.25 weight_decay=0.1 epochs=30",
-        "dropout=0.4 weight_decay=0.1 epochs=30 hidden=128",
-    ),
-    ("gef-wind", "gp-lstm", "autoregression"): (
-        "batch_size=512 epochs=12 dropout=0.2",
-        "batch_size=512 epochs=12 dropout=0.2 pretrain_epochs=4 lr=0.001",
-    ),
-    ("gef-wind", "gp-narx", "autoregression"): ("batch_size=512 epochs=12 dropout=0.2",),
-    ("gef-wind", "lstm", "autoregression"): (
-        "batch_size=512 epochs=12 dropout=0.2",
-        "batch_size=512 epochs=12 dropout=0.2 lr=0.001",
-    ),
-    ("gef-wind", "gp-lstm", "regression"): (
-        "batch_size=512 epochs=12 lr=0.0005 dropout=0.3 weight_decay=0.1 pretrain_epochs=3",
-        "batch_size=512 epochs=12 lr=0.002 dropout=0.3 weight_decay=0.1",
-    ),
-    ("gef-wind", "gp-narx", "regression"): (
-        "batch_size=512 epochs=12 lr=0.002 dropout=0.3 weight_decay=0.1",
-    ),
-    ("gef-wind", "lstm", "regression"): (
-        "batch_size=512 epochs=12 lr=0.0005 dropout=0.3 weight_decay=0.1",
-    ),
-}
-_WHOLE = {"epochs", "pretrain_epochs", "batch_size", "hidden", "theta_steps"}
 
 
 def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
@@ -127,9 +36,7 @@ def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
 def settings(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     """The estimator's options."""
     _, model, mode, options, _ = cell
-    pairs = (part.split("=") for part in options.split())
-    chosen = {name: int(value) if name in _WHOLE else float(value) for name, value in pairs}
-    return table3.shortened(model, table3.common(model, mode) | chosen, quick)
+    return table3.shortened(model, table3.common(model, mode) | parsed(options), quick)
 
 
 def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
