@@ -11,6 +11,7 @@ import torch
 import seqgp
 from grid_reference import dense_grid, dense_interp, error, rows
 from seqgp import SequenceGP
+from seqgp.artifact import save
 from seqgp.estimator.base import windows_on
 from seqgp.metrics import joint_nlpd
 from seqgp.training import encode
@@ -283,9 +284,37 @@ def test_estimator_gives_a_diagonal_covariance_of_independent_outputs():
 def test_epochs_are_compared_by_the_joint_density():
     X, y = waves()
     options = dict(encoder="narx", hidden=8, epochs=1, latent_dim=1, correlated=True)
-    model = SequenceGP(**options, random_state=0, progress=False)
+    model = SequenceGP(**options, calibrate=False, random_state=0, progress=False)
     model.fit(X[:100], y[:100], validation=(X[100:], y[100:]))
     # The rows given for validation never join the posterior: it is that of the epoch itself.
     mean, covariance = model.predict(X[100:], return_cov=True)
     expected = joint_nlpd(y[100:], mean, covariance) - np.log(model.y_scaler_.scale).mean()
     assert model.history_["val_nlpd"].iloc[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_auto_keeps_the_better_of_independent_and_correlated_outputs(tmp_path):
+    X, y = waves()
+    pair = (X[120:], y[120:])
+    options = dict(
+        encoder="narx", hidden=8, epochs=6, lr=0.01, latent_dim=1, mean="zero", random_state=0,
+        progress=False,
+    )  # fmt: skip
+    each = {
+        kind: SequenceGP(**options, correlated=kind).fit(X[:120], y[:120], validation=pair)
+        for kind in (False, True)
+    }
+    best = {kind: float(model.history_.val_nlpd.min()) for kind, model in each.items()}
+    auto = SequenceGP(**options, correlated="auto").fit(X[:120], y[:120], validation=pair)
+    expected = min(best, key=best.__getitem__)
+    assert auto.correlated_ == expected
+    np.testing.assert_array_equal(auto.predict(X), each[expected].predict(X))
+    save(auto, tmp_path / "m.seqgp")
+    twin = seqgp.load(tmp_path / "m.seqgp")
+    assert twin.correlated_ == expected
+    np.testing.assert_array_equal(twin.predict(X), auto.predict(X))
+    refitted = auto.refit(X, y)
+    assert refitted.correlated_ == expected
+    single = SequenceGP(**options, correlated="auto").fit(X[:120], y[:120, 0])
+    assert single.correlated_ is False
+    with pytest.raises(ValueError, match="must be True, False or 'auto'"):
+        SequenceGP(**options, correlated="both").fit(X, y)

@@ -175,7 +175,9 @@ def test_on_data_from_the_model_itself_coverage_is_nominal():
     for level in (0.5, 0.8, 0.95):
         # The scale is from 300 rows: its own sampling error is part of it.
         radius = norm.ppf(0.5 + level / 2)
-        room = 3.0 * np.hypot(coverage_error(new, level), 2 * radius * norm.pdf(radius) / np.sqrt(600))
+        room = 3.0 * np.hypot(
+            coverage_error(new, level), 2 * radius * norm.pdf(radius) / np.sqrt(600)
+        )
         assert abs(coverage(y[n:], mean, std, level, float(model.dof_[0])) - level) < room
 
 
@@ -207,7 +209,9 @@ def test_refit_on_the_same_rows_is_the_same_fit():
     X, y = series(600, "gaussian")
     held = (X[400:], y[400:])
     options = OPTIONS | {"epochs": 3, "restarts": 2}
-    model = SequenceNet(**{k: v for k, v in options.items() if k not in {"latent_dim", "inference"}})
+    model = SequenceNet(
+        **{k: v for k, v in options.items() if k not in {"latent_dim", "inference"}}
+    )
     model.fit(X[:400], y[:400], validation=held)
     mean = model.predict(X[400:])
     if model.best_epoch_ == 3:  # else the last epoch is not the one that was kept

@@ -81,6 +81,7 @@ def estimator_parts(model: SequenceRegressor) -> tuple[Estimator, Arrays]:
         inference=inference,
         grid_size=grid_size,
         history=tuple(model.history_.columns),
+        correlated=model.correlated_,
         best_epoch=model.best_epoch_,
         pretrained_epochs=model.pretrained_epochs_,
         seed=model.seed_,

@@ -61,6 +61,7 @@ def assemble(header: Estimator, shelf: Shelf, device: torch.device) -> SequenceR
     model.n_rows_ = header.rows
     model.best_epoch_ = header.best_epoch
     model.history_ = _history(header, shelf)
+    model.correlated_ = header.correlated
     model.pretrained_epochs_, model.seed_ = header.pretrained_epochs, header.seed
     model.calibration_ = _calibration(header, shelf)
     model.x_scaler_ = _scaler("x_scaler", (header.features,), shelf)

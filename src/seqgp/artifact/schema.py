@@ -76,7 +76,7 @@ class GPParams(_Params):
     readout: bool
     inference: Literal["auto", "exact", "grid"]
     grid_size: Count | None
-    correlated: bool
+    correlated: bool | Literal["auto"]
     output_rank: Count | None
     algorithm: Text
     surrogate: Text
@@ -116,6 +116,8 @@ class Estimator(_Strict):
     """Points per dimension, for a grid: the default may change, a saved grid does not."""
     history: tuple[Text, ...]
     """Columns of the training history."""
+    correlated: bool
+    """What ``correlated="auto"`` came to."""
     best_epoch: Annotated[int, Field(ge=0)]
     pretrained_epochs: Annotated[int, Field(ge=0)]
     """The best epoch of pre-training."""

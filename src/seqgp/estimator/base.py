@@ -71,6 +71,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     progress: bool
 
     _shaped = False  # whether errors may be larger in some places than in others
+    correlated_ = False
 
     n_rows_: int
     calibration_: Calibration
@@ -206,14 +207,18 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         seed = torch.initial_seed()
         kept: tuple[nn.Sequential, Layer, Trained] | None = None
         stopped = False
-        starts = self.restarts if until is None else 1
-        with progress_bar(starts * self.epochs, self.progress) as on_epoch:
-            for start in range(starts):
+        trials = [(bool(self.correlated_), 0)]
+        if until is None:
+            kinds = self._kinds(z.shape[1])
+            trials = [(kind, start) for kind in kinds for start in range(self.restarts)]
+        with progress_bar(len(trials) * self.epochs, self.progress) as on_epoch:
+            for correlated, start in trials:
                 stopped = stopped or (kept is not None and stop is not None and stop())
                 if stopped:
                     break
                 torch.manual_seed((seed + start) % 2**63)
                 generator = torch.Generator().manual_seed((seed + start) % 2**63)
+                self.correlated_ = correlated
                 encoder, width = self._encoder(part.windows[slice(0, 2)], device)
                 network, layer, pretrained = self._build(
                     encoder, width, part, validation, settings, generator, checkpoint, until
@@ -234,10 +239,11 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                 stopped = trained.stopped
                 if kept is None or trained.best_score < kept[2].best_score:
                     kept = network, layer, trained
-                    self.seed_ = (seed + start) % 2**63
+                    self.seed_, kept_kind = (seed + start) % 2**63, correlated
                     self.pretrained_epochs_ = pretrained or 0
         assert kept is not None  # restarts ≥ 1 is checked
         self.network_, self.layer_, trained = kept
+        self.correlated_ = kept_kind
         self.history_ = pd.DataFrame([asdict(record) for record in trained.history])
         self.best_epoch_ = trained.best_epoch
         H = encode(self.network_, every)
@@ -317,6 +323,10 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         with torch.no_grad():
             self.posterior_: Posterior = self.layer_.posterior(self.statistics_)
         self.nlml_ = float(self.posterior_.nlml)
+
+    def _kinds(self, outputs: int) -> tuple[bool, ...]:
+        """Whether outputs are to be correlated; both are tried where there are two."""
+        return (False,)
 
     @abstractmethod
     def _build(

@@ -60,6 +60,8 @@ def check_options(options: dict[str, Any]) -> None:
             f"surrogate={options['surrogate']!r}: a readout needs independent outputs and "
             "surrogate='posterior'"
         )
+    if options.get("correlated", False) not in (True, False, "auto"):
+        raise ValueError(f"correlated={options['correlated']!r} must be True, False or 'auto'")
     rank = options.get("output_rank")
     if rank is not None and not (_is_int(rank) and rank >= 1):
         raise ValueError(

@@ -54,6 +54,8 @@ class SequenceGP(SequenceRegressor):
         correlated: learn how several outputs, and their noise, vary together (see
             :class:`seqgp.GP`); then ``predict(X, return_cov=True)`` has their covariance, and epochs
             are compared by the joint density of all outputs. They share the kernel's parameters.
+            ``"auto"`` trains both and keeps the better, by the same measure as the best epoch
+            (``correlated_`` says which).
         output_rank: of what correlates outputs; by default 4, or all if fewer.
         algorithm: ``"delayed"`` (the posterior is renewed every ``refresh`` mini-batches),
             ``"alternating"`` (at every mini-batch) or ``"full"`` (no mini-batches).
@@ -127,7 +129,7 @@ class SequenceGP(SequenceRegressor):
         readout: bool = False,
         inference: str = "auto",
         grid_size: int | None = None,
-        correlated: bool = False,
+        correlated: bool | str = False,
         output_rank: int | None = None,
         algorithm: str = "delayed",
         surrogate: str = "posterior",
@@ -230,6 +232,11 @@ class SequenceGP(SequenceRegressor):
         gp.initialise(part.y)
         return nn.Sequential(encoder, head), gp, pretrained
 
+    def _kinds(self, outputs: int) -> tuple[bool, ...]:
+        if self.correlated == "auto":
+            return (False, True) if outputs > 1 else (False,)
+        return (bool(self.correlated),)
+
     def _new_head(self, width: int, outputs: int) -> Head:
         if self.readout:
             return ReadoutHead(width, self.latent_dim, outputs)
@@ -243,7 +250,7 @@ class SequenceGP(SequenceRegressor):
             grid_size=grid_size,
             latent_dim=self.latent_dim,
             outputs=outputs,
-            correlated=self.correlated,
+            correlated=self.correlated_,
             output_rank=self.output_rank,
         )
 

@@ -110,11 +110,11 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     axes[1, 2].axis("off")
     axes[1, 2].text(
         0, 0.95,
-        "GP-LSTM on Actuator, pressure from valve\nposition. Below left, each square is a training\n"
-        "run: the longer the posterior is kept between\ntwo refreshes, and the higher the learning rate,\n"
-        "the staler it gets. Linearised updates then fail\n(dark); the frozen posterior is a bound on the\n"
+        "GP-LSTM on Actuator, pressure from valve\nposition; means over seeds. In the squares, the\n"
+        "longer the posterior is kept between two\nrefreshes, and the higher the learning rate, the\n"
+        "staler it gets. Linearised updates then fail\n(dark); the frozen posterior is a bound on the\n"
         "likelihood and goes on descending.",
-        va="top", fontsize=11,
+        va="top", fontsize=10.5,
     )  # fmt: skip
     figure.savefig(path, dpi=110)
     plt.close(figure)
