@@ -90,7 +90,17 @@ _GP: dict[tuple[str, str, str], dict[str, Any]] = {
     ("actuator", "regression", "lstm"): {"hidden": 64, "dropout": 0.25, "restarts": 4},
     ("actuator", "autoregression", "narx"): {"dropout": 0.25, "skip": True},
     ("actuator", "autoregression", "rnn"): {"lr": 5e-3},
-    ("actuator", "autoregression", "lstm"): {"dropout": 0.25, "skip": True},
+    ("actuator", "autoregression", "lstm"): {
+        "mean": "zero",
+        "readout": True,
+        "hidden": 64,
+        "batch_size": 64,
+        "pretrain_epochs": 120,
+        "pretrain_lr": 3e-3,
+        "epochs": 40,
+        "lr": 1e-3,
+        "select": "rmse",
+    },
     ("actuator", "simulation", "narx"): {"hidden": 16},
     ("actuator", "simulation", "rnn"): {"lr": 5e-3, "skip": False},
     ("actuator", "simulation", "lstm"): {"dropout": 0.25, "hidden": 64},
@@ -137,6 +147,7 @@ def recipe(dataset: str, model: str, mode: str, quick: bool) -> dict[str, Any]:
         options |= _NET[dataset, known, encoder] | {"restarts": _NET_RESTARTS[mode]}
     if quick:
         options |= {"epochs": 15, "restarts": 1}
+        options |= {"pretrain_epochs": 15} if "pretrain_epochs" in options else {}
     return options
 
 
