@@ -50,7 +50,11 @@ def test_every_cell_has_the_options_of_its_table():
         source = table2 if dataset in table2.DATASETS else table3
         ours = calibration.settings((dataset, model, mode, seed))
         theirs = source.settings((dataset, known, mode, seed))
+        theirs.pop("refit", None)  # here validation rows stay what they are
         changed = {k for k in ours | theirs if ours.get(k) != theirs.get(k)}
+        if dataset.startswith("gef"):
+            assert all(ours[k] == theirs[k] // 3 for k in changed & {"epochs", "pretrain_epochs"})
+            changed -= {"epochs", "pretrain_epochs"}
         assert changed <= {"calibrate", "passes", "members", "dropout"}
         assert ours.get("calibrate") == (False if model == FIRST else None)
         assert "dropout" not in changed or (model, ours["dropout"]) == ("lstm-dropout", 0.1)
