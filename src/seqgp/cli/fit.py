@@ -208,8 +208,9 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 def _say_done(forecaster: Forecaster, stopped: bool, seconds: float) -> None:
     report = forecaster.data_report_
     model = getattr(forecaster.model_, "model", forecaster.model_)  # that of a free run wraps one
+    epochs = int(model.history_.epoch.max()) if len(model.history_) else 0
     say(
-        f"{'stopped by Ctrl-C' if stopped else 'trained'} after {len(model.history_)} epochs in "
+        f"{'stopped by Ctrl-C' if stopped else 'trained'} after {epochs} epochs in "
         f"{seconds:.0f} s; the state kept is that of epoch {model.best_epoch_}"
     )
     left = report.windows - report.windows_used

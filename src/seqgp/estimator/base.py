@@ -32,10 +32,10 @@ from seqgp.training.noise import (
     Calibration,
     Errors,
     NoiseShape,
+    errors_from,
     fit_calibration,
     fit_shape,
     scored,
-    shape_rows,
 )
 from seqgp.training.progress import progress_bar
 
@@ -272,28 +272,26 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         if known is not None:
             self.calibration_ = known
             if known.steps:
-                train = self._errors(posterior, part, shape_rows(part.y))
+                train = self._errors(posterior, part, errors_from(part.y))
                 self.noise_shape_, _ = fit_shape(train, steps=known.steps)
             return
         assert validation is not None
         assert trained.variance_scale is not None
         warn_if_overconfident(float(trained.variance_scale.max()))
-        held = self._errors(posterior, validation)
+        held = self._errors(posterior, validation, errors_from(validation.y))
         if not self._shaped:
             plain = Calibration.none(part.y.shape[1])
             scale = trained.variance_scale.cpu().numpy()
             self.calibration_ = scored(replace(plain, scale=scale), held)
             return
-        shape, steps = fit_shape(self._errors(posterior, part, shape_rows(part.y)), held)
+        shape, steps = fit_shape(self._errors(posterior, part, errors_from(part.y)), held)
         self.noise_shape_ = shape if steps else None
         self.calibration_ = fit_calibration(held, self.noise_shape_, steps)
 
-    def _errors(self, posterior: Posterior, part: Part, rows: Tensor | None = None) -> Errors:
-        """Predictions of a part's rows (or some of them) beside their errors."""
-        windows: Any = part.windows
-        y = part.y
-        if rows is not None:
-            windows, y = part_of(windows, rows), y[rows]
+    def _errors(self, posterior: Posterior, part: Part, rows: Tensor) -> Errors:
+        """Predictions of some of a part's rows beside their errors."""
+        source: Any = part.windows
+        windows, y = part_of(source, rows), part.y[rows]
         mean, more = self.mean_function_.predict(windows)
         features, H = self._encode(windows)
         with torch.no_grad():

@@ -31,11 +31,11 @@ __all__ = [
     "Calibration",
     "Errors",
     "NoiseShape",
+    "errors_from",
     "fit_calibration",
     "fit_shape",
     "ranks_kept",
     "scored",
-    "shape_rows",
 ]
 
 Array = NDArray[np.float64]
@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 _UNITS = 16
 _STEPS, _EVERY = 300, 25  # of the shape's training; tried on validation rows every so often
 _TAILS = 5.0  # dof while the shape is trained: a few large errors must not bend it
-_ROWS = 20_000  # training rows that the shape is learnt from: more say nothing new
+_ROWS = 20_000  # rows that errors are learnt from: more say nothing new, and cost memory
 _WORTH = 3.0  # nats over all validation rows that a shape must gain
 _PRIOR_ROWS = 10.0  # the scale starts from 1, and tails from a Gaussian's, with so much weight
 _MOST_TAIL = 0.4  # of 1/dof: at 1/2 there is no variance
@@ -134,8 +134,8 @@ def ranks_kept(rows: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(1, rows, min(rows, _SCORES)).round().astype(np.int64))
 
 
-def shape_rows(y: Tensor) -> Tensor:
-    """Which of the training rows ``y`` ``(n, outputs)`` a shape is learnt from."""
+def errors_from(y: Tensor) -> Tensor:
+    """Which of the rows ``y`` ``(n, outputs)`` errors are learnt from: all, or evenly spaced ones."""
     n = len(y)
     return torch.linspace(0, n - 1, min(n, _ROWS), device=y.device).round().long()
 
