@@ -161,8 +161,8 @@ def training_section(findings: Findings) -> Element:
                 plots.training_plot(history, best),
                 "Training curves by epoch",
                 f"How training went in {history.epoch.max():.0f} epochs, on targets scaled to a spread "
-                "of 1. NLML: how badly the model explains the training rows. Validation NLPD and RMSE: the same "
-                "question and the error on rows held back. Noise: what it takes for unpredictable. All "
+                "of 1. NLML: how badly the model explains the training rows. Validation NLPD and RMSE: the "
+                "same question and the error on rows held back. Noise: what it takes for unpredictable. All "
                 "should fall and settle; validation rising while NLML falls means learning by heart. The "
                 "state at the dashed line was kept.",
             )
