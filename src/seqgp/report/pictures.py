@@ -162,9 +162,9 @@ def training_section(findings: Findings) -> Element:
                 "Training curves by epoch",
                 f"How training went in {history.epoch.max():.0f} epochs, on targets scaled to a spread "
                 "of 1. NLML: how badly the model explains the training rows. Validation NLPD and RMSE: the "
-                "same question and the error on rows held back. Noise: what it takes for unpredictable. All "
-                "should fall and settle; validation rising while NLML falls means learning by heart. The "
-                "state at the dashed line was kept.",
+                "same question and the error on rows held back. Noise: what it takes for unpredictable. "
+                "All should fall and settle; validation rising while NLML falls means learning by heart. "
+                "The state at the dashed line was kept.",
             )
         )
     else:
