@@ -68,10 +68,10 @@ def markdown(table: pd.DataFrame) -> str:
     lines = [
         "# Error bars on the same encoder",
         "",
-        f"Means over up to {seeds} seed(s) on test rows. RMSE, NLPD, CRPS and the width of the 95% interval are "
-        "on targets standardised by the training part (z). Coverage is the share of values inside "
-        "their central interval, with its standard deviation over seeds in brackets; PIT error is the mean "
-        "distance of the PIT's percentiles from uniform ones; cost is the time of training as a "
+        f"Means over up to {seeds} seed(s) on test rows. RMSE, NLPD, CRPS and the width of the 95% "
+        "interval are on targets standardised by the training part (z). Coverage is the share of values "
+        "inside their central interval, with its standard deviation over seeds in brackets; PIT error is "
+        "the mean distance of the PIT's percentiles from uniform ones; cost is the time of training as a "
         f"multiple of {FIRST}'s. Bold is the best of a column: the lowest, and of coverages the one "
         "nearest to its level. A narrow interval is no merit by itself, so no width is bold. Split "
         "conformal prediction has no density.",
