@@ -146,13 +146,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         What validation rows said of the errors' size is kept, since there are none to ask again.
         Newer rows than those trained on are often worth the second training.
         """
-        check_is_fitted(self, "posterior_")
-        windows, targets = self._rows(X, y, reset=False)
-        outputs = self.y_scaler_.shift.shape
-        if targets.shape[1:] != outputs:
-            raise ValueError(
-                f"y has shape {targets.shape}, expected (n, {', '.join(map(str, outputs))}) as in fit"
-            )
+        windows, targets = self._more_rows(X, y)
         device = self.posterior_.noise.device
         self._fit_scalers(windows, targets, len(windows))
         every = windows_on(device, windows, self.x_scaler_)
@@ -472,6 +466,17 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         mean, std = self.predict(X, return_std=True)
         radius = self.calibration_.radius(level).reshape(self.y_scaler_.shift.shape)
         return mean - radius * std, mean + radius * std
+
+    def _more_rows(self, X: Any, y: Any) -> tuple[Array | WindowSet, Array]:
+        """Checked windows and targets for a fitted model, of the shapes that it was fitted to."""
+        check_is_fitted(self, "posterior_")
+        windows, targets = self._rows(X, y, reset=False)
+        outputs = self.y_scaler_.shift.shape
+        if targets.shape[1:] != outputs:
+            raise ValueError(
+                f"y has shape {targets.shape}, expected (n, {', '.join(map(str, outputs))}) as in fit"
+            )
+        return windows, targets
 
     def _rows(
         self, X: Any, y: Any, reset: bool, targets: bool = True

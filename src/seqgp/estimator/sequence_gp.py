@@ -9,7 +9,6 @@ import gpytorch
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from seqgp.data import WindowSet
@@ -260,13 +259,7 @@ class SequenceGP(SequenceRegressor):
         The posterior is that of all rows from scratch; with grid inference the old ones are not
         needed for it.
         """
-        check_is_fitted(self, "posterior_")
-        windows, targets = self._rows(X, y, reset=False)
-        outputs = self.y_scaler_.shift.shape
-        if targets.shape[1:] != outputs:
-            raise ValueError(
-                f"y has shape {targets.shape}, expected (n, {', '.join(map(str, outputs))}) as in fit"
-            )
+        windows, targets = self._more_rows(X, y)
         device = self.posterior_.noise.device
         z = torch.as_tensor(self.y_scaler_.transform(targets), device=device)
         part = self._part(windows_on(device, windows, self.x_scaler_), z.reshape(len(z), -1))
