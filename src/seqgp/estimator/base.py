@@ -6,7 +6,7 @@ import copy
 import os
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,27 +16,19 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from seqgp.data import Standardizer, TensorWindows, WindowSet
-from seqgp.data.arrays import as_targets, as_windows
 from seqgp.encoders import Skip, build_encoder, width_of
+from seqgp.estimator.calibrating import PREDICT_ROWS, calibrate, encode_both
 from seqgp.estimator.identity import identity
 from seqgp.estimator.options import check_options, resolve_device
+from seqgp.estimator.rows import pair_of, part_of, rows_of, windows_on
 from seqgp.inference import Posterior
 from seqgp.means import MeanFunction, fit_mean
 from seqgp.training import Checkpoint, Layer, Part, Settings, Trained, encode, train
-from seqgp.training.health import warn_if_overconfident
-from seqgp.training.noise import (
-    Calibration,
-    Errors,
-    NoiseShape,
-    errors_from,
-    fit_calibration,
-    fit_shape,
-    scored,
-)
+from seqgp.training.noise import Calibration, NoiseShape
 from seqgp.training.progress import progress_bar
 
 __all__ = ["SequenceRegressor"]
@@ -44,7 +36,6 @@ __all__ = ["SequenceRegressor"]
 Array = NDArray[np.float64]
 
 _LEAST_VALIDATION = 10  # fewer rows than this tell noise from noise
-_PREDICT_ROWS = 4096
 
 
 class SequenceRegressor(RegressorMixin, BaseEstimator):
@@ -74,6 +65,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     correlated_ = False
 
     n_rows_: int
+    window_shape_: tuple[int, ...]
     calibration_: Calibration
     noise_shape_: NoiseShape | None
     network_: nn.Sequential
@@ -102,7 +94,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         """
         check_options(self.get_params(deep=False))
         device = resolve_device(self.device)
-        windows, targets = self._rows(X, y, reset=True)
+        windows, targets = rows_of(self, X, y, reset=True)
         n = len(windows)
         if n < 2:
             raise ValueError(
@@ -111,7 +103,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
             )
         held = 0 if validation is not None else int(self.validation_fraction * n)
         held = held if held >= _LEAST_VALIDATION else 0
-        chosen_on = None if validation is None else self._rows(*_pair(validation), reset=False)
+        chosen_on = None if validation is None else rows_of(self, *pair_of(validation), reset=False)
 
         self._fit_scalers(windows, targets, n - held)
         every = windows_on(device, windows, self.x_scaler_)
@@ -242,63 +234,11 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         self.best_epoch_ = trained.best_epoch
         H = encode(self.network_, every)
         known = None if until is None else self.calibration_
-        self._calibrate(part, H[: n - held], validation, trained, known)
+        calibrate(self, part, H[: n - held], validation, trained, known)
         self.statistics_ = self.layer_.statistics(H, whole.y)
         self._condition()
         self._inspect(H, trained)
         return stopped
-
-    def _calibrate(
-        self,
-        part: Part,
-        H: Tensor,
-        validation: Part | None,
-        trained: Trained,
-        known: Calibration | None,
-    ) -> None:
-        """Learn the size of errors, at latent points ``H`` of the training part, or only their shape."""
-        self.noise_shape_ = None
-        if known is None and (validation is None or trained.variance_scale is None):
-            self.calibration_ = Calibration.none(part.y.shape[1])
-            return
-        with torch.no_grad():
-            posterior = self.layer_.posterior(self.layer_.statistics(H, part.y))
-        if known is not None:
-            self.calibration_ = known
-            if known.steps:
-                train = self._errors(posterior, part, errors_from(part.y))
-                self.noise_shape_, _ = fit_shape(train, steps=known.steps)
-            return
-        assert validation is not None
-        assert trained.variance_scale is not None
-        warn_if_overconfident(float(trained.variance_scale.max()))
-        held = self._errors(posterior, validation, errors_from(validation.y))
-        if not self._shaped:
-            plain = Calibration.none(part.y.shape[1])
-            scale = trained.variance_scale.cpu().numpy()
-            self.calibration_ = scored(replace(plain, scale=scale), held)
-            return
-        shape, steps = fit_shape(self._errors(posterior, part, errors_from(part.y)), held)
-        self.noise_shape_ = shape if steps else None
-        self.calibration_ = fit_calibration(held, self.noise_shape_, steps)
-
-    def _errors(self, posterior: Posterior, part: Part, rows: Tensor) -> Errors:
-        """Predictions of some of a part's rows beside their errors."""
-        source: Any = part.windows
-        windows, y = part_of(source, rows), part.y[rows]
-        mean, more = self.mean_function_.predict(windows)
-        features, H = self._encode(windows)
-        with torch.no_grad():
-            found = [posterior.predict(h, observed=True) for h in H.split(_PREDICT_ROWS)]
-        error = y - torch.cat([m for m, _ in found]).reshape(y.shape)
-        variance = torch.cat([v for _, v in found]).reshape(y.shape) + more
-        return Errors(features, mean + y - error, error, variance)
-
-    def _encode(self, windows: Any) -> tuple[Tensor, Tensor]:
-        """Features and latent points of windows, from one pass."""
-        pair = _Both(*self.network_)
-        both = encode(pair, windows)
-        return both[:, : pair.width], both[:, pair.width :]
 
     @property
     def variance_scale_(self) -> Array:
@@ -415,13 +355,13 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                 "the roots of the covariance's diagonal"
             )
         check_is_fitted(self, "posterior_")
-        windows, _ = self._rows(X, None, reset=False, targets=False)
+        windows, _ = rows_of(self, X, None, reset=False, targets=False)
         device = self.posterior_.noise.device
         inputs = windows_on(device, windows, self.x_scaler_)
         mean, variance = self.mean_function_.predict(inputs)
-        features, H = self._encode(inputs)
+        features, H = encode_both(self.network_, inputs)
         with torch.no_grad():
-            pieces = [self.posterior_.predict(h, observed) for h in H.split(_PREDICT_ROWS)]
+            pieces = [self.posterior_.predict(h, observed) for h in H.split(PREDICT_ROWS)]
             mean = mean + torch.cat([piece[0] for piece in pieces])
             shape = None
             if observed and self.noise_shape_ is not None:
@@ -441,9 +381,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     ) -> Array:
         """Covariance of outputs ``(n, outputs, outputs)`` at latent points, on the targets' scale."""
         with torch.no_grad():
-            pieces = [
-                self.posterior_.output_covariance(h, observed) for h in H.split(_PREDICT_ROWS)
-            ]
+            pieces = [self.posterior_.output_covariance(h, observed) for h in H.split(PREDICT_ROWS)]
         covariance = (torch.cat(pieces) + torch.diag_embed(mean_variance)).cpu().numpy()
         unit = np.sqrt(factor.cpu().numpy()) * self.y_scaler_.scale
         scaled: Array = covariance * unit[..., :, None] * unit[..., None, :]
@@ -470,7 +408,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     def _more_rows(self, X: Any, y: Any) -> tuple[Array | WindowSet, Array]:
         """Checked windows and targets for a fitted model, of the shapes that it was fitted to."""
         check_is_fitted(self, "posterior_")
-        windows, targets = self._rows(X, y, reset=False)
+        windows, targets = rows_of(self, X, y, reset=False)
         outputs = self.y_scaler_.shift.shape
         if targets.shape[1:] != outputs:
             raise ValueError(
@@ -478,95 +416,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
             )
         return windows, targets
 
-    def _rows(
-        self, X: Any, y: Any, reset: bool, targets: bool = True
-    ) -> tuple[Array | WindowSet, Array]:
-        """Checked windows and targets; the shape of a window is learnt on ``reset``, else compared."""
-        windows: Array | WindowSet
-        if isinstance(X, WindowSet):
-            windows, y = X, X.y if y is None else y
-            if reset:
-                self.n_features_in_ = X.lag * X.features
-        else:
-            lag = self.lag if reset or self.lag is not None else self.window_shape_[0]
-            X = np.asarray(X) if isinstance(X, list | tuple) else X
-            if getattr(X, "ndim", 2) == 3:
-                n, steps, _ = X.shape
-                if self.lag not in {None, steps}:
-                    raise ValueError(
-                        f"X has windows of {steps} steps, but lag={self.lag}: leave lag out for "
-                        "three-dimensional X, or set it to the windows' length"
-                    )
-                X, lag = np.reshape(X, (n, -1)), steps
-            elif getattr(X, "ndim", 2) > 3:
-                raise ValueError(
-                    f"X has shape {X.shape}, expected (n, T, p), or (n, T*p) with lag=T: "
-                    "reshape it to one window per row"
-                )
-            # Finiteness is checked by as_windows, whose message says where and what to do.
-            try:
-                flat = validate_data(
-                    self, X, reset=reset, dtype=np.float64, ensure_all_finite=False
-                )
-            except ValueError as error:
-                if "convert" not in str(error):
-                    raise
-                raise ValueError(
-                    f"X is not numeric ({error}): pass numbers; encode text or dates first"
-                ) from error
-            windows = as_windows(flat, lag)
-        shape = tuple(windows.shape[1:])
-        if reset:
-            self.window_shape_: tuple[int, ...] = shape
-        elif shape != self.window_shape_:
-            raise ValueError(
-                f"X has windows of shape {shape} (steps, features), expected {self.window_shape_} as "
-                "in fit: cut them with the same lag and columns"
-            )
-        return windows, as_targets(y, len(windows)) if targets else np.empty(0)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-class _Both(nn.Module):
-    """Features beside what the head makes of them: ``(n, width + latent)``."""
-
-    width = 0
-
-    def __init__(self, encoder: nn.Module, head: nn.Module) -> None:
-        super().__init__()
-        self.encoder, self.head = encoder, head
-
-    def forward(self, x: Tensor) -> Tensor:
-        features = self.encoder(x)
-        self.width = features.shape[1]
-        return torch.cat([features, self.head(features)], 1)
-
-
-def _pair(validation: Any) -> tuple[Any, Any]:
-    if isinstance(validation, WindowSet):
-        return validation, None
-    try:
-        X, y = validation
-    except (TypeError, ValueError):
-        raise ValueError(
-            "validation must be a pair (X, y) or a WindowSet with its own targets"
-        ) from None
-    return X, y
-
-
-def windows_on(
-    device: torch.device, windows: Array | WindowSet, scaler: Standardizer
-) -> Tensor | TensorWindows:
-    """Standardised float32 windows on the device; a WindowSet stays a view there."""
-    if isinstance(windows, WindowSet):
-        return windows.map_features(scaler.transform).tensor(torch.float32, device)
-    return torch.as_tensor(scaler.transform(windows), dtype=torch.float32, device=device)
-
-
-def part_of(windows: Tensor | TensorWindows, rows: Tensor) -> Tensor | TensorWindows:
-    """Some of the rows, without materialising what is a view."""
-    return windows[rows] if isinstance(windows, Tensor) else windows.subset(rows)

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from seqgp.data import WindowSet
 from seqgp.encoders import Head, ReadoutHead
-from seqgp.estimator.base import SequenceRegressor, windows_on
+from seqgp.estimator.base import SequenceRegressor
+from seqgp.estimator.rows import windows_on
 from seqgp.gp import GP, NOISE_FLOOR, OffsetGP
 from seqgp.inference import EXACT_ROWS
 from seqgp.kernels import lengthscale

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from seqgp.data import WindowSet
 from seqgp.estimator import SequenceNet
-from seqgp.estimator.base import windows_on
+from seqgp.estimator.rows import windows_on
 from seqgp.experiments.predictive import Empirical, Student
 from seqgp.inference import Diagnostics
 from seqgp.inference.readout import ReadoutPosterior

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from seqgp.estimator import SequenceGP
-from seqgp.estimator.base import SequenceRegressor, windows_on
+from seqgp.estimator.base import SequenceRegressor
+from seqgp.estimator.rows import windows_on
 from seqgp.forecasting import (
     Evaluation,
     Forecaster,

@@ -1,0 +1,96 @@
+"""What validation rows say of a trained model's errors, asked once training is over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seqgp.estimator.rows import part_of
+from seqgp.inference import Posterior
+from seqgp.training import Part, Trained, encode
+from seqgp.training.health import warn_if_overconfident
+from seqgp.training.noise import (
+    Calibration,
+    Errors,
+    errors_from,
+    fit_calibration,
+    fit_shape,
+    scored,
+)
+
+__all__ = ["PREDICT_ROWS", "calibrate", "encode_both"]
+
+PREDICT_ROWS = 4096
+
+
+def calibrate(
+    model: Any,
+    part: Part,
+    H: Tensor,
+    validation: Part | None,
+    trained: Trained,
+    known: Calibration | None,
+) -> None:
+    """Learn the size of errors, at latent points ``H`` of the training part, or only their shape."""
+    model.noise_shape_ = None
+    if known is None and (validation is None or trained.variance_scale is None):
+        model.calibration_ = Calibration.none(part.y.shape[1])
+        return
+    with torch.no_grad():
+        posterior = model.layer_.posterior(model.layer_.statistics(H, part.y))
+    if known is not None:
+        model.calibration_ = known
+        if known.steps:
+            train = _errors(model, posterior, part, errors_from(part.y))
+            model.noise_shape_, _ = fit_shape(train, steps=known.steps)
+        return
+    assert validation is not None
+    assert trained.variance_scale is not None
+    warn_if_overconfident(float(trained.variance_scale.max()))
+    held = _errors(model, posterior, validation, errors_from(validation.y))
+    if not model._shaped:
+        plain = Calibration.none(part.y.shape[1])
+        scale = trained.variance_scale.cpu().numpy()
+        model.calibration_ = scored(replace(plain, scale=scale), held)
+        return
+    shape, steps = fit_shape(_errors(model, posterior, part, errors_from(part.y)), held)
+    model.noise_shape_ = shape if steps else None
+    model.calibration_ = fit_calibration(held, model.noise_shape_, steps)
+
+
+def encode_both(network: nn.Sequential, windows: Any) -> tuple[Tensor, Tensor]:
+    """Features and latent points of windows, from one pass."""
+    pair = _Both(*network)
+    both = encode(pair, windows)
+    return both[:, : pair.width], both[:, pair.width :]
+
+
+def _errors(model: Any, posterior: Posterior, part: Part, rows: Tensor) -> Errors:
+    """Predictions of some of a part's rows beside their errors."""
+    source: Any = part.windows
+    windows, y = part_of(source, rows), part.y[rows]
+    mean, more = model.mean_function_.predict(windows)
+    features, H = encode_both(model.network_, windows)
+    with torch.no_grad():
+        found = [posterior.predict(h, observed=True) for h in H.split(PREDICT_ROWS)]
+    error = y - torch.cat([m for m, _ in found]).reshape(y.shape)
+    variance = torch.cat([v for _, v in found]).reshape(y.shape) + more
+    return Errors(features, mean + y - error, error, variance)
+
+
+class _Both(nn.Module):
+    """Features beside what the head makes of them: ``(n, width + latent)``."""
+
+    width = 0
+
+    def __init__(self, encoder: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = self.encoder(x)
+        self.width = features.shape[1]
+        return torch.cat([features, self.head(features)], 1)
