@@ -62,6 +62,23 @@ def test_an_interrupted_run_goes_on_and_a_changed_recipe_is_run_again(tmp_path):
     assert not list(path.parent.glob("*.part"))
 
 
+def test_a_cell_that_fails_is_an_error_once_the_others_are_there(tmp_path):
+    cells, path = [("a", 0), ("bad", 0), ("c", 0)], tmp_path / "table.csv"
+    works = True
+
+    def work(cell):
+        if cell[0] == "bad" and not works:
+            raise MemoryError("no room")
+        return {"name": cell[0], "seed": cell[1], "value": 1}
+
+    works = False
+    with pytest.raises(RuntimeError, match=r"1 of 3 cells failed, bad/0 with MemoryError: no room"):
+        run_cells(work, cells, KEYS, path, lambda cell: {})
+    assert list(pd.read_csv(path).name) == ["a", "c"]
+    works = True
+    assert list(run_cells(work, cells, KEYS, path, lambda cell: {}).name) == ["a", "bad", "c"]
+
+
 def test_every_cell_has_a_recipe_and_a_paper_figure():
     for dataset in table2.DATASETS:
         for mode in table2.MODES:

@@ -17,18 +17,51 @@ def problem(n=200, seed=0, noise=0.3):
     return torch.tensor(X), torch.tensor(y), torch.tensor(rng.standard_normal((9, 6, 2)))
 
 
-def test_equals_bayesian_ridge_of_scikit_learn():
+@pytest.mark.parametrize("decay", [0.0, 1.5])
+def test_equals_bayesian_ridge_of_scikit_learn(decay):
     X, y, new = problem()
-    mean, variance = fit_mean("linear", X, y).predict(new)
+    mean, variance = fit_mean("linear", X, y, decays=(decay,)).predict(new)
+    # A coefficient of prior deviation u is u times one of deviation 1: scaled inputs say the same.
+    unit = torch.arange(6, 0, -1.0, dtype=torch.float64)[:, None] ** -decay
+    seen, asked = (X * unit).reshape(200, -1).numpy(), (new * unit).reshape(9, -1).numpy()
     for k in range(2):
         # flat hyper-priors; ours uses the intercept's variance too, theirs does not
         ridge = BayesianRidge(
             alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, max_iter=3000, tol=1e-10
-        ).fit(X.reshape(200, -1).numpy(), y[:, k].numpy())
-        expected, std = ridge.predict(new.reshape(9, -1).numpy(), return_std=True)
+        ).fit(seen, y[:, k].numpy())
+        expected, std = ridge.predict(asked, return_std=True)
         np.testing.assert_allclose(mean[:, k], expected, rtol=1e-4)
         epistemic = std**2 - 1 / ridge.alpha_ + 1 / ridge.alpha_ / 200
         np.testing.assert_allclose(variance[:, k], epistemic, rtol=0.01)
+
+
+def autoregressive(n, noise, seed=0, lag=24):
+    """Windows of a series that only its last two values say something of."""
+    rng = np.random.default_rng(seed)
+    series = np.zeros(n + lag + 1)
+    for t in range(2, len(series)):
+        series[t] = 1.5 * series[t - 1] - 0.7 * series[t - 2] + noise * rng.standard_normal()
+    X = np.stack([series[i : i + lag] for i in range(n)])[:, :, None]
+    return torch.tensor(X), torch.tensor(series[lag : lag + n, None])
+
+
+def test_steps_long_ago_count_less_where_the_evidence_says_so():
+    X, y = autoregressive(150, 0.1)
+    new, truth = autoregressive(1000, 0.1, seed=1)
+    plain, ours = (
+        float((fit_mean("linear", X, y, decays).predict(new)[0] - truth).square().mean())
+        for decays in ((0.0,), means.DECAYS)
+    )
+    assert ours < 0.95 * plain
+    assert ours == pytest.approx(0.01, rel=0.1)
+
+
+def test_nothing_is_taken_from_steps_long_ago_that_count():
+    rng = np.random.default_rng(0)
+    X = torch.tensor(rng.standard_normal((300, 24, 1)))
+    y = X[:, 0] + X[:, 12] + 0.1 * torch.tensor(rng.standard_normal((300, 1)))
+    whole, plain = fit_mean("linear", X, y), fit_mean("linear", X, y, decays=(0.0,))
+    torch.testing.assert_close(whole.weight, plain.weight)
 
 
 def test_streaming_changes_nothing(monkeypatch):

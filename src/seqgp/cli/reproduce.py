@@ -32,9 +32,15 @@ def command(
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each cell.")] = 5,
     jobs: Annotated[int, typer.Option(min=1, help="Cells side by side.")] = 1,
     quick: Annotated[bool, typer.Option(help="A first look: few epochs, one seed.")] = False,
-    dataset: Annotated[str | None, typer.Option(help="Tables: only this data set.")] = None,
-    model: Annotated[str | None, typer.Option(help="Tables: only this model.")] = None,
-    mode: Annotated[str | None, typer.Option(help="Tables: only this mode.")] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="Tables: only this data set; may be repeated.")
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="Tables: only this model; may be repeated.")
+    ] = None,
+    mode: Annotated[
+        list[str] | None, typer.Option(help="Tables: only this mode; may be repeated.")
+    ] = None,
 ) -> None:
     """Reproduce a table or figure of the paper. Stopped and started again, it goes on where it was."""
     if what not in _WHAT:
@@ -130,15 +136,16 @@ def _run(experiment: Any, cells: list[tuple[Any, ...]], path: Path, jobs: int, q
 
 
 def _chosen(
-    cells: list[tuple[Any, ...]], keys: tuple[str, ...], wanted: dict[str, str | None]
+    cells: list[tuple[Any, ...]], keys: tuple[str, ...], wanted: dict[str, list[str] | None]
 ) -> list[tuple[Any, ...]]:
     """The cells that have the values wanted."""
-    for name, value in wanted.items():
-        if value is None:
+    for name, values in wanted.items():
+        if not values:
             continue
         known = sorted({str(cell[keys.index(name)]) for cell in cells}) if name in keys else []
-        if value not in known:
-            has = f"use one of {', '.join(known)}" if known else f"it has no {name}s"
-            raise ValueError(f"{name} {value!r} is not in the table: {has}")
-        cells = [cell for cell in cells if str(cell[keys.index(name)]) == value]
+        for value in values:
+            if value not in known:
+                has = f"use one of {', '.join(known)}" if known else f"it has no {name}s"
+                raise ValueError(f"{name} {value!r} is not in the table: {has}")
+        cells = [cell for cell in cells if str(cell[keys.index(name)]) in values]
     return cells

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from seqgp.encoders.head import Head, ReadoutHead
+from seqgp.encoders.head import Head, ReadoutHead, ScaledLinear
 from seqgp.encoders.narx import Narx
 from seqgp.encoders.peephole import PeepholeLSTM
 from seqgp.encoders.recurrent import Recurrent
@@ -18,6 +18,7 @@ __all__ = [
     "PeepholeLSTM",
     "ReadoutHead",
     "Recurrent",
+    "ScaledLinear",
     "Skip",
     "build_encoder",
     "width_of",

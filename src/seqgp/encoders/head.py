@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from seqgp.encoders.common import check_sizes
 
-__all__ = ["Head", "ReadoutHead"]
+__all__ = ["Head", "ReadoutHead", "ScaledLinear"]
 
 
 class Head(nn.Module):
@@ -64,12 +64,35 @@ class Head(nn.Module):
         self.linear.weight[: len(rows)] = rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-12)
 
 
+class ScaledLinear(nn.Linear):
+    """A linear layer whose outputs are in units of ``unit`` ``(outputs,)``.
+
+    What a mean function leaves of the targets may be a hundredth of them. In that unit a step of the
+    optimiser is as large for it as for targets that nothing was taken from.
+    """
+
+    unit: Tensor
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__(width, outputs)
+        self.register_buffer("unit", torch.ones(outputs))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """``(n, width) → (n, outputs)``."""
+        return super().forward(features) * self.unit
+
+    @torch.no_grad()
+    def measure(self, y: Tensor) -> None:
+        """Let the unit be the deviation of ``y`` ``(n, outputs)``."""
+        self.unit.copy_(y.std(0, correction=0).clamp_min(1e-6))
+
+
 class ReadoutHead(Head):
     """``(n, width) → (n, latent_dim + outputs)``: the latent point, then a linear readout beside it."""
 
     def __init__(self, width: int, latent_dim: int, outputs: int) -> None:
         super().__init__(width, latent_dim)
-        self.readout = nn.Linear(width, outputs)
+        self.readout = ScaledLinear(width, outputs)
         # A readout that has not been trained says nothing.
         nn.init.zeros_(self.readout.weight)
         nn.init.zeros_(self.readout.bias)

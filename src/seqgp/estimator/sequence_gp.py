@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from seqgp.data import WindowSet
-from seqgp.encoders import Head, ReadoutHead
+from seqgp.encoders import Head, ReadoutHead, ScaledLinear
 from seqgp.estimator.base import SequenceRegressor
 from seqgp.estimator.rows import windows_on
 from seqgp.gp import GP, NOISE_FLOOR, OffsetGP
@@ -203,11 +203,12 @@ class SequenceGP(SequenceRegressor):
         checkpoint: Checkpoint | None,
         until: tuple[int, int] | None,
     ) -> tuple[nn.Sequential, Layer, int | None]:
-        device = part.y.device
-        head = self._new_head(width, part.y.shape[1]).to(device)
-        pretrained: int | None = None
+        device, outputs = part.y.device, part.y.shape[1]
+        pretrained: Trained | None = None
         if self.pretrain_epochs:
-            readout = nn.Linear(width, part.y.shape[1]).to(device)
+            # First of all, so that a plain network of the same seed and options is this one.
+            readout = ScaledLinear(width, outputs).to(device)
+            readout.measure(part.y)
             pretrained = pretrain(
                 encoder,
                 readout,
@@ -219,7 +220,11 @@ class SequenceGP(SequenceRegressor):
                 lr=self.pretrain_lr,
                 checkpoint=checkpoint,
                 until=None if until is None else until[0],
-            ).best_epoch
+            )
+        head = self._new_head(width, outputs).to(device)
+        if isinstance(head, ReadoutHead):
+            head.readout.measure(part.y)
+        if pretrained is not None:
             head.point(latent_directions(encoder, readout, part, self.latent_dim))
             if isinstance(head, ReadoutHead):
                 head.readout.load_state_dict(readout.state_dict())
@@ -228,9 +233,9 @@ class SequenceGP(SequenceRegressor):
         inference = self.inference
         if inference == "auto":
             inference = "exact" if self.n_rows_ <= EXACT_ROWS else "grid"
-        gp = self._new_layer(part.y.shape[1], inference, self.grid_size).to(device)
+        gp = self._new_layer(outputs, inference, self.grid_size).to(device)
         gp.initialise(part.y)
-        return nn.Sequential(encoder, head), gp, pretrained
+        return nn.Sequential(encoder, head), gp, pretrained.best_epoch if pretrained else None
 
     def _kinds(self, outputs: int) -> tuple[bool, ...]:
         if self.correlated == "auto":

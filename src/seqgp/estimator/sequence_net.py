@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from seqgp.encoders import ScaledLinear
 from seqgp.estimator.base import SequenceRegressor
 from seqgp.inference import Readout
 from seqgp.training import Checkpoint, Layer, Part, Settings
@@ -89,10 +90,11 @@ class SequenceNet(SequenceRegressor):
     ) -> tuple[nn.Sequential, Layer, int | None]:
         outputs = part.y.shape[1]
         readout = self._new_head(width, outputs).to(part.y.device)
+        readout.measure(part.y)
         return nn.Sequential(encoder, readout), self._new_layer(outputs, "readout", None), None
 
-    def _new_head(self, width: int, outputs: int) -> nn.Linear:
-        return nn.Linear(width, outputs)
+    def _new_head(self, width: int, outputs: int) -> ScaledLinear:
+        return ScaledLinear(width, outputs)
 
     def _new_layer(self, outputs: int, inference: str, grid_size: int | None) -> Readout:
         return Readout()

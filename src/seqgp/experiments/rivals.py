@@ -21,7 +21,6 @@ from seqgp.estimator.rows import windows_on
 from seqgp.experiments.predictive import Empirical, Student
 from seqgp.inference import Diagnostics
 from seqgp.inference.readout import ReadoutPosterior
-from seqgp.training import Checkpoint, Layer, Part, Settings
 
 __all__ = [
     "Ensemble",
@@ -37,6 +36,11 @@ Array = NDArray[np.float64]
 # times the deviation of the targets.
 _LOG_VARIANCE = (math.log(1e-6), math.log(1e4))
 _ROWS = 1024
+
+
+def _deviation(y: Tensor) -> Tensor:
+    """Of targets ``(n, outputs)``, at least that of the floor."""
+    return y.std(0, correction=0).clamp_min(math.exp(0.5 * _LOG_VARIANCE[0]))
 
 
 @dataclass(frozen=True)
@@ -100,26 +104,6 @@ class DensityNet(SequenceNet):
         names: list[str] = SequenceNet._get_param_names()
         return names
 
-    def _build(
-        self,
-        encoder: nn.Module,
-        width: int,
-        part: Part,
-        validation: Part | None,
-        settings: Settings,
-        generator: torch.Generator,
-        checkpoint: Checkpoint | None,
-        until: tuple[int, int] | None,
-    ) -> tuple[nn.Sequential, Layer, int | None]:
-        network, layer, pretrained = super()._build(
-            encoder, width, part, validation, settings, generator, checkpoint, until
-        )
-        head = network[1]
-        assert isinstance(head, GaussianHead | VariationalHead)
-        # What the mean function leaves can be small, and a learning rate is too short to find it.
-        head.start(part.y.var(0, correction=0).clamp_min(math.exp(_LOG_VARIANCE[0])).log())
-        return network, layer, pretrained
-
     def _new_layer(self, outputs: int, inference: str, grid_size: int | None) -> Any:
         return Density()
 
@@ -131,21 +115,26 @@ class DensityNet(SequenceNet):
 class GaussianHead(nn.Module):
     """``(n, width) → (n, 3 outputs + 1)``: a mean and a log variance, both linear; no penalty."""
 
+    unit: Tensor
+
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
         self.outputs = outputs
         self.linear = nn.Linear(width, 2 * outputs)
+        self.register_buffer("unit", torch.ones(outputs))
 
     @torch.no_grad()
-    def start(self, log_variance: Tensor) -> None:
-        """Let the variance be ``(outputs,)`` of this size at first."""
-        self.linear.bias[self.outputs :] = log_variance.to(self.linear.bias)
+    def measure(self, y: Tensor) -> None:
+        """Let the deviation of ``y`` ``(n, outputs)`` be the unit, and the variance that at first."""
+        self.unit.copy_(_deviation(y))
+        self.linear.bias[self.outputs :] = 0.0
 
     def forward(self, features: Tensor) -> Tensor:
         """``(n, width) → (n, 3 outputs + 1)``."""
         mean, log_variance = self.linear(features).split(self.outputs, dim=1)
         nothing = torch.zeros_like(mean)
-        return torch.cat([mean, nothing, log_variance.clamp(*_LOG_VARIANCE), nothing[:, :1]], dim=1)
+        log_variance = (log_variance + 2.0 * self.unit.log()).clamp(*_LOG_VARIANCE)
+        return torch.cat([mean * self.unit, nothing, log_variance, nothing[:, :1]], dim=1)
 
 
 class HeteroscedasticNet(DensityNet):
@@ -173,6 +162,7 @@ class VariationalHead(nn.Module):
     σ² has none, and is a point estimate.
     """
 
+    unit: Tensor
     pace = 10.0
     """log σ² moves so many times as fast as a weight, which is how fast a GP's parameters move."""
 
@@ -183,15 +173,15 @@ class VariationalHead(nn.Module):
         self.lower = nn.Parameter(torch.zeros(outputs, d, d))
         self.log_diagonal = nn.Parameter(torch.zeros(outputs, d))
         self.log_noise = nn.Parameter(torch.zeros(outputs))
+        self.register_buffer("unit", torch.ones(outputs))
         for parameter in self.parameters():
             parameter.decay = False  # type: ignore[attr-defined]  # the KL is what shrinks these
 
     @torch.no_grad()
-    def start(self, log_variance: Tensor) -> None:
-        """Let the noise be ``(outputs,)`` of this size at first, and the doubt about w in proportion."""
-        self.log_noise.copy_(log_variance / self.pace)
-        size = 0.5 * log_variance - math.log(self.mean.shape[1])
-        self.log_diagonal.copy_(size[:, None].expand_as(self.log_diagonal))
+    def measure(self, y: Tensor) -> None:
+        """Let the deviation of ``y`` ``(n, outputs)`` be the unit; the doubt about w starts below it."""
+        self.unit.copy_(_deviation(y))
+        self.log_diagonal.fill_(-math.log(self.mean.shape[1]))
 
     def factor(self) -> Tensor:
         """L ``(outputs, d, d)``, lower triangular."""
@@ -204,15 +194,17 @@ class VariationalHead(nn.Module):
         variance = torch.einsum("nd,kde->nke", phi, L).square().sum(-1)
         size = L.square().sum() + self.mean.square().sum() - self.mean.numel()
         kl = 0.5 * size - self.log_diagonal.sum()
-        constant = torch.cat([(self.pace * self.log_noise).clamp(*_LOG_VARIANCE), kl[None]])
-        return torch.cat([phi @ self.mean.T, variance, constant.expand(len(phi), -1)], dim=1)
+        log_noise = self.pace * self.log_noise + 2.0 * self.unit.log()
+        constant = torch.cat([log_noise.clamp(*_LOG_VARIANCE), kl[None]])
+        moments = phi @ self.mean.T * self.unit, variance * self.unit.square()
+        return torch.cat([*moments, constant.expand(len(phi), -1)], dim=1)
 
 
 class VariationalLastLayer(DensityNet):
     """A Bayesian linear last layer, its Gaussian posterior trained with the encoder on the ELBO.
 
-    Two deviations: σ² is learnt without a prior, and σ² and the covariance of w start in proportion
-    to the variance of the targets. As in the authors' code, weight decay is the encoder's alone.
+    Two deviations: σ² is learnt without a prior, and w is in units of the targets' deviation.
+    As in the authors' code, weight decay is the encoder's alone.
 
     References:
         Variational Bayesian Last Layers, Harrison, Willes and Snoek 2024, arXiv:2404.11599.

@@ -6,8 +6,9 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ def run_cells(
     """One row per cell in the CSV at ``path``; cells that are there already are not run again.
 
     ``settings`` says all that decides a cell's numbers; it is stored with versions and command in a
-    JSON file beside the rows, and a cell whose settings have changed since is run again.
+    JSON file beside the rows, and a cell whose settings have changed since is run again. A cell that
+    fails does not keep others from being run; it is an error once they are.
     """
     described = path.with_suffix(".json")
     made: dict[str, Any] = {}
@@ -57,15 +59,41 @@ def run_cells(
         if on_done is not None:
             on_done(row)
 
-    if jobs == 1:
-        for cell in left:
-            add(work(cell))
-    else:
-        # A fresh process per worker: torch's threads do not survive a fork.
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            for future in as_completed([pool.submit(work, cell) for cell in left]):
-                add(future.result())
+    failed: dict[Cell, Exception] = {}
+    for cell, found in _results(work, left, jobs):
+        if isinstance(found, Exception):
+            failed[cell] = found
+        else:
+            add(found)
+    if failed:
+        cell, error = next(iter(failed.items()))
+        raise RuntimeError(
+            f"{len(failed)} of {len(left)} cells failed, {_name(cell)} with {type(error).__name__}: "
+            f"{error}. The others are in {path}; the same command tries again what failed"
+        ) from error
     return _ordered(rows, cells, keys)
+
+
+def _results(
+    work: Callable[[Cell], dict[str, Any]], cells: Sequence[Cell], jobs: int
+) -> Iterator[tuple[Cell, dict[str, Any] | Exception]]:
+    """Each cell with its row, or with what it failed of, as they end."""
+    if jobs == 1:
+        for cell in cells:
+            yield cell, _outcome(partial(work, cell))
+        return
+    # A fresh process per worker: torch's threads do not survive a fork.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(work, cell): cell for cell in cells}
+        for future in as_completed(futures):
+            yield futures[future], _outcome(future.result)
+
+
+def _outcome(ask: Callable[[], dict[str, Any]]) -> dict[str, Any] | Exception:
+    try:
+        return ask()
+    except Exception as error:
+        return error
 
 
 def _name(cell: Cell) -> str:
@@ -84,15 +112,17 @@ def _ordered(
 
 
 def environment() -> dict[str, Any]:
-    """Versions and the command, to be stored beside a result."""
+    """Versions, device and the command, to be stored beside a result."""
     import gpytorch
     import numpy as np
     import torch
 
     import seqgp
 
+    cuda = torch.cuda.is_available()
     return {
         "command": "seqgp " + " ".join(sys.argv[1:]),
+        "device": torch.cuda.get_device_name() if cuda else "CPU",
         "versions": {
             "seqgp": seqgp.__version__,
             "python": platform.python_version(),

@@ -23,7 +23,8 @@ def fit_linear(windows: WindowSet, y: Array) -> Linear:
     """
     x_scale, y_scale = Standardizer.fit(windows.rows()), Standardizer.fit(y)
     z = torch.as_tensor(y_scale.transform(y))
-    fitted = fit_mean("linear", windows.map_features(x_scale.transform).tensor(torch.float64), z)
+    inputs = windows.map_features(x_scale.transform).tensor(torch.float64)
+    fitted = fit_mean("linear", inputs, z, decays=(0.0,))
     assert isinstance(fitted, LinearMean)
     slope = fitted.weight.numpy()
     level = fitted.intercept.numpy() - fitted.centre.numpy() @ slope
