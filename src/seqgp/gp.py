@@ -17,6 +17,7 @@ from seqgp.kernels import (
     build_kernel,
     build_shared_kernel,
     log_greater_than,
+    scale_signal_variance,
     set_signal_variance,
 )
 
@@ -158,6 +159,16 @@ class GP(nn.Module):
         else:
             self.coregion.initialise(torch.cov(targets.T, correction=0))
         self.noise = variance
+
+    def quieten(self, factor: Tensor) -> None:
+        """Divide the signal variance by ``factor`` ``(outputs,)``, where there is one.
+
+        Correlated outputs have one factor, the mean.
+        """
+        if self.coregion is None:
+            scale_signal_variance(self.kernel, 1.0 / factor.to(self.raw_noise))
+        else:
+            self.coregion.initialise(self.coregion().detach() / float(factor.mean()))
 
     def statistics(self, H: Tensor | ArrayLike, y: Tensor | ArrayLike) -> Statistics:
         """What conditioning needs of the rows, free of θ: make once, condition on often."""

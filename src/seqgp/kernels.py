@@ -31,6 +31,7 @@ __all__ = [
     "build_shared_kernel",
     "lengthscale",
     "log_greater_than",
+    "scale_signal_variance",
     "set_signal_variance",
 ]
 
@@ -224,3 +225,14 @@ def set_signal_variance(kernel: Kernel, variance: Tensor) -> None:
         scale = scale ** (1.0 / kernel.ard_num_dims)
         share = weights / weights.sum(-1, keepdim=True)
         kernel.mixture_weights = (share * scale.to(weights)).detach()
+
+
+def scale_signal_variance(kernel: Kernel, factor: Tensor) -> None:
+    """Multiply the kernel's own variance by ``factor`` ``(outputs,)``, where it has such a parameter."""
+    if isinstance(kernel, ScaleKernel):
+        variance = kernel.outputscale.detach()
+        kernel.outputscale = variance * (factor if variance.ndim else factor.mean())
+    elif isinstance(kernel, SpectralMixtureKernel):
+        weights = kernel.mixture_weights.detach()
+        scale = factor.reshape(-1, 1) if weights.ndim > 1 else factor.mean()
+        kernel.mixture_weights = weights * scale ** (1.0 / kernel.ard_num_dims)

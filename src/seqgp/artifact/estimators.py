@@ -84,6 +84,7 @@ def estimator_parts(model: SequenceRegressor) -> tuple[Estimator, Arrays]:
         correlated=model.correlated_,
         best_epoch=model.best_epoch_,
         pretrained_epochs=model.pretrained_epochs_,
+        quieter=model.calibration_.quieter is not None,
         seed=model.seed_,
         validation_rows=model.calibration_.rows,
         noise_steps=model.calibration_.steps,
@@ -109,6 +110,8 @@ def estimator_parts(model: SequenceRegressor) -> tuple[Estimator, Arrays]:
     }
     if said.scores is not None:
         arrays["calibration.scores"] = said.scores
+    if said.quieter is not None:
+        arrays["calibration.quieter"] = said.quieter
     arrays["history"] = model.history_.to_numpy(dtype=np.float64)
     _check(model, header, arrays)
     return header, arrays

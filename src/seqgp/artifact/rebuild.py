@@ -96,7 +96,10 @@ def _calibration(header: Estimator, shelf: Shelf) -> Calibration:
     if header.validation_rows:
         kept = len(ranks_kept(header.validation_rows))
         scores = shelf.take("calibration.scores", (kept, header.outputs))
-    return Calibration(scale, trust, dof, header.noise_steps, header.validation_rows, scores)
+    quieter = shelf.take("calibration.quieter", (header.outputs,)) if header.quieter else None
+    return Calibration(
+        scale, trust, dof, header.noise_steps, header.validation_rows, scores, quieter
+    )
 
 
 def _scaler(name: str, shape: tuple[int, ...], shelf: Shelf) -> Standardizer:

@@ -120,6 +120,7 @@ class Estimator(_Strict):
     """What ``correlated="auto"`` came to."""
     best_epoch: Annotated[int, Field(ge=0)]
     pretrained_epochs: Annotated[int, Field(ge=0)]
+    quieter: bool
     """The best epoch of pre-training."""
     seed: Annotated[int, Field(ge=0)]
     validation_rows: Annotated[int, Field(ge=0, le=2**40)]

@@ -71,11 +71,10 @@ class ScaledLinear(nn.Linear):
     optimiser is as large for it as for targets that nothing was taken from.
     """
 
-    unit: Tensor
-
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__(width, outputs)
-        self.register_buffer("unit", torch.ones(outputs))
+        # A parameter that is not trained: saved with the others.
+        self.unit = nn.Parameter(torch.ones(outputs), requires_grad=False)
 
     def forward(self, features: Tensor) -> Tensor:
         """``(n, width) → (n, outputs)``."""

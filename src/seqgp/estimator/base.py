@@ -27,7 +27,7 @@ from seqgp.estimator.options import check_options, resolve_device
 from seqgp.estimator.rows import pair_of, part_of, rows_of, windows_on
 from seqgp.inference import Posterior
 from seqgp.means import MeanFunction, fit_mean
-from seqgp.training import Checkpoint, Layer, Part, Settings, Trained, encode, train
+from seqgp.training import Checkpoint, Ends, Layer, Part, Settings, Trained, encode, train
 from seqgp.training.noise import Calibration, NoiseShape
 from seqgp.training.progress import progress_bar
 
@@ -135,6 +135,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         """Train again, on rows of which some were held back in ``fit``, as long as was best there.
 
         From the same initial weights, for the epochs that ``fit`` found best; nothing is held back.
+        After pre-training, the kernel's parameters start from those that ``fit`` ended with.
         What validation rows said of the errors' size is kept, since there are none to ask again.
         Newer rows than those trained on are often worth the second training.
         """
@@ -146,7 +147,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         cuda = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
             torch.manual_seed(self.seed_)
-            until = self.pretrained_epochs_, self.best_epoch_
+            until = Ends(self.pretrained_epochs_, self.best_epoch_)
             self._fit(every, z.reshape(len(z), -1), 0, None, device, None, None, until)
         return self
 
@@ -159,11 +160,11 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         device: torch.device,
         stop: Callable[[], bool] | None,
         checkpoint: Checkpoint | None,
-        until: tuple[int, int] | None = None,
+        until: Ends | None = None,
     ) -> bool:
         """Train and condition; whether training was stopped before its end.
 
-        ``until`` has the epochs of pre-training and of training to end after, where these are known.
+        ``until`` says where the stages of training end, where that is known.
         """
         n = self.n_rows_ = len(z)
         rows = torch.arange(n - held, device=device)
@@ -220,7 +221,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                     stop=stop,
                     checkpoint=checkpoint,
                     pretrained=pretrained is not None,
-                    until=None if until is None else until[1],
+                    until=until,
                 )
                 stopped = trained.stopped
                 if kept is None or trained.best_score < kept[2].best_score:
@@ -234,7 +235,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         self.best_epoch_ = trained.best_epoch
         H = encode(self.network_, every)
         known = None if until is None else self.calibration_
-        calibrate(self, part, H[: n - held], validation, trained, known)
+        calibrate(self, part, H[: n - held], validation, trained, settings, known)
         self.statistics_ = self.layer_.statistics(H, whole.y)
         self._condition()
         self._inspect(H, trained)
@@ -270,7 +271,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         settings: Settings,
         generator: torch.Generator,
         checkpoint: Checkpoint | None,
-        until: tuple[int, int] | None,
+        until: Ends | None,
     ) -> tuple[nn.Sequential, Layer, int | None]:
         """The network (the encoder first) and the layer on it, ready to be trained.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seqgp.estimator.rows import part_of
 from seqgp.inference import Posterior
-from seqgp.training import Part, Trained, encode
+from seqgp.training import Part, Settings, Trained, encode, quieten, score_of
 from seqgp.training.health import warn_if_overconfident
 from seqgp.training.noise import (
     Calibration,
@@ -32,15 +34,21 @@ def calibrate(
     H: Tensor,
     validation: Part | None,
     trained: Trained,
+    settings: Settings,
     known: Calibration | None,
 ) -> None:
-    """Learn the size of errors, at latent points ``H`` of the training part, or only their shape."""
+    """Learn the size of signal and errors, at latent points ``H`` of the training part.
+
+    Where that is ``known``, only the shape of the errors is learnt.
+    """
     model.noise_shape_ = None
     if known is None and (validation is None or trained.variance_scale is None):
         model.calibration_ = Calibration.none(part.y.shape[1])
         return
+    statistics = model.layer_.statistics(H, part.y)
+    quieter = _quieten(model, statistics, validation, settings, known)
     with torch.no_grad():
-        posterior = model.layer_.posterior(model.layer_.statistics(H, part.y))
+        posterior = model.layer_.posterior(statistics)
     if known is not None:
         model.calibration_ = known
         if known.steps:
@@ -58,7 +66,30 @@ def calibrate(
         return
     shape, steps = fit_shape(_errors(model, posterior, part, errors_from(part.y)), held)
     model.noise_shape_ = shape if steps else None
-    model.calibration_ = fit_calibration(held, model.noise_shape_, steps)
+    found = fit_calibration(held, model.noise_shape_, steps)
+    model.calibration_ = replace(found, quieter=quieter)
+
+
+def _quieten(
+    model: Any,
+    statistics: Any,
+    validation: Part | None,
+    settings: Settings,
+    known: Calibration | None,
+) -> NDArray[np.float64] | None:
+    """What signal variances are divided by, or None; done here."""
+    if not model._shaped:  # a plain network has no signal variance
+        return None
+    if known is not None:
+        # A training that began with pre-training started from parameters that were made quiet already.
+        if known.quieter is not None and not model.pretrained_epochs_:
+            model.layer_.quieten(torch.as_tensor(known.quieter))
+        return known.quieter
+    assert validation is not None
+    score = score_of(model.network_, validation, settings)
+    factor = quieten(model.layer_, statistics, score, len(validation.y)).cpu().numpy()
+    outputs = validation.y.shape[1]
+    return np.broadcast_to(factor, (outputs,)).copy() if factor.max() > 1.0 else None
 
 
 def encode_both(network: nn.Sequential, windows: Any) -> tuple[Tensor, Tensor]:

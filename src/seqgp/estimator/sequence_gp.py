@@ -18,7 +18,7 @@ from seqgp.estimator.rows import windows_on
 from seqgp.gp import GP, NOISE_FLOOR, OffsetGP
 from seqgp.inference import EXACT_ROWS
 from seqgp.kernels import lengthscale
-from seqgp.training import Checkpoint, Layer, Part, Settings, Trained, encode
+from seqgp.training import Checkpoint, Ends, Layer, Part, Settings, Trained, encode
 from seqgp.training.health import warn_if_suspicious
 from seqgp.training.pretrain import latent_directions, pretrain
 
@@ -201,7 +201,7 @@ class SequenceGP(SequenceRegressor):
         settings: Settings,
         generator: torch.Generator,
         checkpoint: Checkpoint | None,
-        until: tuple[int, int] | None,
+        until: Ends | None,
     ) -> tuple[nn.Sequential, Layer, int | None]:
         device, outputs = part.y.device, part.y.shape[1]
         pretrained: Trained | None = None
@@ -219,7 +219,7 @@ class SequenceGP(SequenceRegressor):
                 generator=generator,
                 lr=self.pretrain_lr,
                 checkpoint=checkpoint,
-                until=None if until is None else until[0],
+                until=until,
             )
         head = self._new_head(width, outputs).to(device)
         if isinstance(head, ReadoutHead):
@@ -228,13 +228,20 @@ class SequenceGP(SequenceRegressor):
             head.point(latent_directions(encoder, readout, part, self.latent_dim))
             if isinstance(head, ReadoutHead):
                 head.readout.load_state_dict(readout.state_dict())
-        head.calibrate(encode(encoder, part.windows).float())
+        features = encode(encoder, part.windows).float()
+        head.calibrate(features)
+        left = part.y
+        if isinstance(head, ReadoutHead):
+            with torch.no_grad():
+                left = part.y - head.readout(features)
         # Settled here by all rows, since training sees fewer of them than the final posterior.
         inference = self.inference
         if inference == "auto":
             inference = "exact" if self.n_rows_ <= EXACT_ROWS else "grid"
         gp = self._new_layer(outputs, inference, self.grid_size).to(device)
-        gp.initialise(part.y)
+        gp.initialise(left)
+        if pretrained is not None and until is not None:
+            gp.load_state_dict(self.gp_.state_dict())
         return nn.Sequential(encoder, head), gp, pretrained.best_epoch if pretrained else None
 
     def _kinds(self, outputs: int) -> tuple[bool, ...]:

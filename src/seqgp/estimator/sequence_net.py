@@ -9,7 +9,7 @@ from torch import nn
 from seqgp.encoders import ScaledLinear
 from seqgp.estimator.base import SequenceRegressor
 from seqgp.inference import Readout
-from seqgp.training import Checkpoint, Layer, Part, Settings
+from seqgp.training import Checkpoint, Ends, Layer, Part, Settings
 
 __all__ = ["SequenceNet"]
 
@@ -86,7 +86,7 @@ class SequenceNet(SequenceRegressor):
         settings: Settings,
         generator: torch.Generator,
         checkpoint: Checkpoint | None,
-        until: tuple[int, int] | None,
+        until: Ends | None,
     ) -> tuple[nn.Sequential, Layer, int | None]:
         outputs = part.y.shape[1]
         readout = self._new_head(width, outputs).to(part.y.device)

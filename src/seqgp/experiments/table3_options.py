@@ -12,10 +12,10 @@ __all__ = ["CANDIDATES", "parsed"]
 CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ("gef-power", "lstm", "autoregression"): (
         "hidden=128 lr=0.003 weight_decay=0.1 mean=zero",
+        "hidden=128 lr=0.003 weight_decay=0.1",
         "hidden=128 lr=0.003 weight_decay=0.1 epochs=90 mean=zero input_dropout=0.05",
         "hidden=128 lr=0.003 weight_decay=0.1 mean=zero input_dropout=0.05",
         "hidden=128 lr=0.003 weight_decay=0.1 mean=zero input_dropout=0.1",
-        "hidden=128 lr=0.003 weight_decay=0.1",
     ),
     ("gef-power", "gp-narx", "autoregression"): ("pretrain_epochs=40 epochs=20 hidden=128",),
     ("gef-power", "gp-lstm", "autoregression"): (
@@ -27,12 +27,12 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "pretrain_lr=0.003",
         "lr=0.001 pretrain_epochs=60 epochs=20 hidden=128 weight_decay=0.1 mean=zero "
         "pretrain_lr=0.003",
+        "lr=0.003 pretrain_epochs=60 epochs=20 hidden=128 weight_decay=0.1 readout=1 "
+        "pretrain_lr=0.003",
         "lr=0.001 pretrain_epochs=60 epochs=20 hidden=128 weight_decay=0.1 mean=zero "
         "pretrain_lr=0.003 input_dropout=0.05",
         "lr=0.001 pretrain_epochs=60 epochs=20 hidden=128 weight_decay=0.1 mean=zero "
         "pretrain_lr=0.003 input_dropout=0.1",
-        "lr=0.003 pretrain_epochs=60 epochs=20 hidden=128 weight_decay=0.1 readout=1 "
-        "pretrain_lr=0.003",
     ),
     ("gef-power", "lstm", "regression"): (
         "dropout=0.4 weight_decay=0.1 epochs=30 hidden=128 layers=2",
@@ -99,103 +99,103 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "pretrain_lr=0.002 hidden=128",
         "batch_size=512 epochs=6 dropout=0.2 pretrain_epochs=12 lr=0.0005 mean=zero "
         "pretrain_lr=0.002",
-        "batch_size=512 epochs=6 dropout=0.2 pretrain_epochs=12 lr=0.0005 pretrain_lr=0.002 hidden=128",
+        "batch_size=512 epochs=6 dropout=0.2 pretrain_epochs=12 lr=0.0005 pretrain_lr=0.002 "
+        "hidden=128",
     ),
     ("car-speed", "lstm", "regression"): (
+        "dropout=0.3 epochs=40 hidden=128",
         "dropout=0.3 epochs=40",
+        "dropout=0.3 epochs=40 weight_decay=0.5",
         "dropout=0.3 epochs=40 input_dropout=0.1",
         "dropout=0.1 epochs=40 lr=0.001",
-        "dropout=0.3 epochs=40 hidden=128",
-        "dropout=0.3 epochs=40 weight_decay=0.5",
     ),
     ("car-speed", "gp-narx", "regression"): ("dropout=0.3 epochs=40",),
     ("car-speed", "gp-lstm", "regression"): (
         "dropout=0.3 epochs=40 weight_decay=0.1",
-        "dropout=0.3 epochs=25 pretrain_epochs=15",
-        "dropout=0.3 epochs=15 pretrain_epochs=40 pretrain_lr=0.002 lr=0.0005",
-        "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 pretrain_lr=0.002 lr=0.0005",
-        "dropout=0.3 epochs=10 pretrain_epochs=40 readout=1 pretrain_lr=0.002 lr=0.0001",
-        "dropout=0.3 epochs=15 pretrain_epochs=40 pretrain_lr=0.002 lr=0.0005 input_dropout=0.1",
-        "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 pretrain_lr=0.002 lr=0.0005 hidden=128",
+        "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 pretrain_lr=0.002",
+        "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 "
+        "pretrain_lr=0.002 select=rmse",
     ),
     ("car-speed", "lstm", "autoregression"): (
-        "epochs=30",
         "epochs=30 lr=0.0005",
         "epochs=30 lr=0.0005 dropout=0.2",
+        "epochs=30",
     ),
     ("car-speed", "gp-narx", "autoregression"): (
         "epochs=30",
         "epochs=30 dropout=0.2 lr=0.001",
     ),
     ("car-speed", "gp-lstm", "autoregression"): (
-        "epochs=30",
-        "epochs=30 dropout=0.2 lr=0.001",
-        "epochs=20 dropout=0.2 lr=0.0005 readout=1",
         "epochs=30 dropout=0.2 lr=0.0003 weight_decay=1",
-        "epochs=10 dropout=0.2 lr=0.0005 readout=1 pretrain_epochs=30",
+        "epochs=30 dropout=0.2 lr=0.001",
+        "epochs=30",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 dropout=0.2 "
+        "select=rmse",
     ),
     ("car-yaw", "lstm", "regression"): (
+        "dropout=0.3 epochs=40 hidden=128",
         "dropout=0.3 epochs=40",
+        "dropout=0.3 epochs=40 weight_decay=0.5",
         "dropout=0.3 epochs=40 input_dropout=0.1",
         "dropout=0.1 epochs=40 lr=0.001",
-        "dropout=0.3 epochs=40 hidden=128",
-        "dropout=0.3 epochs=40 weight_decay=0.5",
     ),
     ("car-yaw", "gp-narx", "regression"): ("dropout=0.3 epochs=40",),
     ("car-yaw", "gp-lstm", "regression"): (
         "dropout=0.3 epochs=40 weight_decay=0.1",
         "dropout=0.3 epochs=40 skip=1",
-        "dropout=0.3 epochs=25 pretrain_epochs=15",
-        "dropout=0.3 epochs=10 pretrain_epochs=40 pretrain_lr=0.002 lr=0.0005",
-        "dropout=0.3 epochs=10 pretrain_epochs=40 readout=1 pretrain_lr=0.002 lr=0.0005",
-        "dropout=0.3 epochs=10 pretrain_epochs=40 readout=1 pretrain_lr=0.002 lr=0.0005 hidden=128",
+        "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 pretrain_lr=0.002",
+        "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 "
+        "pretrain_lr=0.002 select=rmse",
     ),
     ("car-yaw", "lstm", "autoregression"): (
         "epochs=30",
-        "epochs=30 lr=0.0005",
         "epochs=30 dropout=0.2 lr=0.001",
+        "epochs=30 lr=0.0005",
     ),
     ("car-yaw", "gp-narx", "autoregression"): (
-        "epochs=30",
         "epochs=30 dropout=0.2 lr=0.001",
+        "epochs=30",
     ),
     ("car-yaw", "gp-lstm", "autoregression"): (
-        "epochs=30",
-        "epochs=30 dropout=0.2 lr=0.001",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
-        "epochs=10 dropout=0.2 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.001",
+        "epochs=30 dropout=0.2 lr=0.001",
+        "epochs=30",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
     ),
     ("car-lanes", "lstm", "autoregression"): (
         "epochs=30",
-        "epochs=30 mean=zero",
         "epochs=30 lr=0.0005",
         "epochs=30 lr=0.0005 dropout=0.2",
+        "epochs=30 mean=zero",
     ),
     ("car-lanes", "gp-narx", "autoregression"): ("epochs=20 theta_steps=2 lr=0.001 dropout=0.2",),
     ("car-lanes", "gp-lstm", "autoregression"): (
         "epochs=20 theta_steps=2 lr=0.001 dropout=0.2",
-        "epochs=20 theta_steps=2 lr=0.001 readout=1 dropout=0.2",
-        "epochs=8 theta_steps=2 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
-        "epochs=8 theta_steps=2 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 "
-        "dropout=0.2",
+        "epochs=10 theta_steps=2 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
+        "epochs=10 theta_steps=2 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 "
+        "select=rmse",
     ),
     ("car-lead", "lstm", "autoregression"): (
         "epochs=40",
         "epochs=40 lr=0.0005",
-        "epochs=40 lr=0.0005 dropout=0.2",
         "epochs=40 lr=0.0005 weight_decay=1",
+        "epochs=40 lr=0.0005 dropout=0.2",
     ),
     ("car-lead", "gp-narx", "autoregression"): (
-        "epochs=40 dropout=0.2 lr=0.001",
         "epochs=40 dropout=0.2 lr=0.0003",
+        "epochs=40 dropout=0.2 lr=0.001",
     ),
     ("car-lead", "gp-lstm", "autoregression"): (
         "epochs=40 dropout=0.2 lr=0.001",
         "epochs=40 dropout=0.2 lr=0.001 skip=1",
         "epochs=40 dropout=0.2 lr=0.0003 hidden=32",
-        "epochs=20 dropout=0.2 lr=0.0005 readout=1",
         "epochs=40 dropout=0.2 lr=0.0005 weight_decay=1",
-        "epochs=15 dropout=0.2 lr=0.0005 readout=1 pretrain_epochs=40",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002 select=rmse",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.0005 dropout=0.2 "
+        "select=rmse",
     ),
 }
 _WHOLE = {"epochs", "pretrain_epochs", "batch_size", "hidden", "layers", "theta_steps"}
@@ -212,7 +212,7 @@ def parsed(options: str) -> dict[str, Any]:
 
 
 def _option(name: str, value: str) -> tuple[str, Any]:
-    if name == "mean":
+    if name in {"mean", "select"}:
         return name, value
     if name in _WHOLE:
         return name, int(value)

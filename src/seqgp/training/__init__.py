@@ -4,6 +4,7 @@ from seqgp.training.checkpoint import Checkpoint
 from seqgp.training.loop import train
 from seqgp.training.parts import (
     ALGORITHMS,
+    Ends,
     EpochRecord,
     Layer,
     Part,
@@ -13,12 +14,14 @@ from seqgp.training.parts import (
 )
 from seqgp.training.schedules import SCHEDULES, make_schedule
 from seqgp.training.surrogates import SURROGATES, make_surrogate
+from seqgp.training.validation import quieten, score_of
 
 __all__ = [
     "ALGORITHMS",
     "SCHEDULES",
     "SURROGATES",
     "Checkpoint",
+    "Ends",
     "EpochRecord",
     "Layer",
     "Part",
@@ -27,5 +30,7 @@ __all__ = [
     "encode",
     "make_schedule",
     "make_surrogate",
+    "quieten",
+    "score_of",
     "train",
 ]

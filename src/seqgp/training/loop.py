@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from seqgp.exceptions import NotPositiveDefiniteError
 from seqgp.inference.posterior import Posterior
-from seqgp.training.calibration import joint_density, variance_scale
 from seqgp.training.checkpoint import Checkpoint
-from seqgp.training.parts import EpochRecord, Layer, Part, Settings, Trained, encode
+from seqgp.training.parts import Ends, EpochRecord, Layer, Part, Settings, Trained, encode
 from seqgp.training.run import Best, Diverged, Run
 from seqgp.training.state import State, load_random, nested, random_state, section
+from seqgp.training.validation import judge
 
 __all__ = ["train"]
 
@@ -32,7 +32,7 @@ def train(
     stop: Callable[[], bool] | None = None,
     checkpoint: Checkpoint | None = None,
     pretrained: bool = False,
-    until: int | None = None,
+    until: Ends | None = None,
 ) -> Trained:
     """Train ``network`` ``(n, T, p) → (n, d)`` and the layer ``gp`` in place.
 
@@ -42,9 +42,10 @@ def train(
     first epoch, which is finished so that there is a state to keep. With a ``checkpoint`` every
     epoch's state is saved, and one that is known is gone on from.
 
-    A ``pretrained`` network is worth a GP as it is: θ is settled on its latent points first, and the
-    state before the first epoch, epoch 0, may be the best. With ``until`` nothing is chosen: training
-    ends after that epoch (of a schedule for all of them), and its state is kept.
+    A ``pretrained`` network is worth a GP as it is: θ is settled on its latent points first, as far
+    as validation rows agree, and the state before the first epoch, epoch 0, may be the best. With
+    ``until`` nothing is chosen: θ is taken as it is, training ends after that epoch (of a schedule for
+    all of them), and its state is kept.
 
     References:
         Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
@@ -65,8 +66,8 @@ def train(
     over = saved is not None and saved.over
     chosen_by = "nlml" if validation is None else f"val_{settings.select}"
     if saved is None:
-        if pretrained:
-            run.settle()
+        if pretrained and until is None:
+            run.settle(validation)
         run.refresh()
         if pretrained:
             network.eval()
@@ -75,7 +76,7 @@ def train(
             best.offer(0, getattr(record, chosen_by), scale)
     elif not over:
         run.load(section("run", saved.state))
-    last = settings.epochs if until is None else until
+    last = settings.epochs if until is None else until.epochs
     for epoch in range(history[-1].epoch + 1 if history else 1, last + 1):
         if over or (settings.patience is not None and epoch - 1 - best.epoch >= settings.patience):
             break
@@ -135,23 +136,9 @@ def _evaluate(
     rmse = nlpd = factor = math.nan
     scale: Tensor | None = None
     if validation is not None:
-        with torch.no_grad():
-            h = encode(network, validation.windows)
-            mean, variance = posterior.predict(h, observed=True)
-        variance = variance.reshape(validation.y.shape)
-        if validation.mean_variance is not None:
-            variance = variance + validation.mean_variance
-        error = validation.y - mean.reshape(validation.y.shape)
-        rmse = float(error.square().mean().sqrt())
-        if settings.calibrate:
-            scale = variance_scale(error, variance)
-            variance, factor = variance * scale, float(scale.mean())
-        if posterior.correlated:
-            with torch.no_grad():
-                density = joint_density(posterior, h, error, validation.mean_variance, scale)
-        else:
-            density = 0.5 * (torch.log(2.0 * math.pi * variance) + error.square() / variance)
-        nlpd = float(density.mean())
+        found = judge(posterior, encode(network, validation.windows), validation, settings)
+        rmse, nlpd, scale = found.rmse, found.nlpd, found.scale
+        factor = math.nan if scale is None else float(scale.mean())
     record = EpochRecord(
         epoch=epoch,
         nlml=float(posterior.nlml.detach()) / len(part.y),

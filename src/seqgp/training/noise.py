@@ -1,7 +1,8 @@
 """How large errors are, and where: what rows that were not trained on say of a trained model.
 
 A deep kernel trained on the marginal likelihood tends to be over-confident: its noise is that of rows
-it has seen. Three things correct that after training, at no cost in accuracy:
+it has seen. Once the signal has the size that suits rows it has not seen
+(:mod:`seqgp.training.validation`), three things correct that, at no cost in accuracy:
 
 - a small network sees where training errors are large and where they are small: the noise's *shape*.
   Training rows are many, and the pattern of their errors is that of new ones, only their size is not;
@@ -27,6 +28,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
+from seqgp.training.calibration import PRIOR_ROWS
+
 __all__ = [
     "Calibration",
     "Errors",
@@ -45,7 +48,7 @@ _STEPS, _EVERY = 300, 25  # of the shape's training; tried on validation rows ev
 _TAILS = 5.0  # dof while the shape is trained: a few large errors must not bend it
 _ROWS = 20_000  # rows that errors are learnt from: more say nothing new, and cost memory
 _WORTH = 3.0  # nats over all validation rows that a shape must gain
-_PRIOR_ROWS = 10.0  # the scale starts from 1, and tails from a Gaussian's, with so much weight
+_TAIL_ROWS = 10.0  # tails start from a Gaussian's with so much weight
 _MOST_TAIL = 0.4  # of 1/dof: at 1/2 there is no variance
 _GAUSSIAN = 1e-3  # 1/dof below which tails are a Gaussian's
 _SCORES = 2000  # validation errors that are kept, evenly in rank
@@ -99,6 +102,8 @@ class Calibration:
     """Validation rows."""
     scores: Array | None = None
     """Absolute errors over deviations, increasing, ``(m, outputs)``: all, or evenly spaced ranks."""
+    quieter: Array | None = None
+    """What signal variances were divided by, if they were; see :func:`seqgp.training.quieten`."""
 
     @classmethod
     def none(cls, outputs: int) -> Calibration:
@@ -225,10 +230,10 @@ def _numbers(ratio: Array, g: Array | None) -> tuple[tuple[float, float, float],
         log_scale, trust, tail = p
         log_factor = log_scale + (0.0 if g is None else trust * g)
         density = np.sum(_density(ratio * np.exp(-log_factor), tail) + 0.5 * log_factor)
-        prior = 0.5 * _PRIOR_ROWS * (np.exp(-log_scale) - 1.0 + log_scale)
-        return float(density + prior + _PRIOR_ROWS * tail + 0.5 * trust**2)
+        prior = 0.5 * PRIOR_ROWS * (np.exp(-log_scale) - 1.0 + log_scale)
+        return float(density + prior + _TAIL_ROWS * tail + 0.5 * trust**2)
 
-    start = np.log((ratio.sum() + _PRIOR_ROWS) / (len(ratio) + _PRIOR_ROWS))
+    start = np.log((ratio.sum() + PRIOR_ROWS) / (len(ratio) + PRIOR_ROWS))
     bounds = [(start - 5.0, start + 5.0), (0.0, 0.0 if g is None else 1.5), (0.0, _MOST_TAIL)]
     found = minimize(
         value, [start, 0.0 if g is None else 0.8, 0.1], method="L-BFGS-B", bounds=bounds

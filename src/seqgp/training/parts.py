@@ -11,7 +11,17 @@ from torch import Tensor, nn
 
 from seqgp.inference.posterior import Posterior
 
-__all__ = ["ALGORITHMS", "EpochRecord", "Layer", "Part", "Settings", "Trained", "Windows", "encode"]
+__all__ = [
+    "ALGORITHMS",
+    "Ends",
+    "EpochRecord",
+    "Layer",
+    "Part",
+    "Settings",
+    "Trained",
+    "Windows",
+    "encode",
+]
 
 ALGORITHMS = ("full", "alternating", "delayed")
 # Rows at once in a pass without gradients: what stays in a CPU's cache, and what fills a GPU.
@@ -37,6 +47,8 @@ class Layer(Protocol):
     def posterior(self, statistics: Any) -> Posterior: ...
 
     def restart(self) -> None: ...
+
+    def quieten(self, factor: Tensor) -> None: ...
 
     def parameters(self) -> Iterator[nn.Parameter]: ...
 
@@ -73,6 +85,15 @@ class Settings:
     patience: int | None = None
     select: str = "nlpd"
     calibrate: bool = True
+
+
+@dataclass(frozen=True)
+class Ends:
+    """How far each stage of a training went, or is to go."""
+
+    pretrained: int
+    """Epochs of pre-training."""
+    epochs: int
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from seqgp.inference.readout import Readout
 from seqgp.training.checkpoint import Checkpoint
 from seqgp.training.loop import train
-from seqgp.training.parts import Part, Settings, Trained, encode
+from seqgp.training.parts import Ends, Part, Settings, Trained, encode
 
 __all__ = ["latent_directions", "pretrain"]
 
@@ -26,11 +26,11 @@ def pretrain(
     generator: torch.Generator | None,
     lr: float | None = None,
     checkpoint: Checkpoint | None = None,
-    until: int | None = None,
+    until: Ends | None = None,
 ) -> Trained:
     """Train ``encoder`` and a linear ``readout`` on squared errors, in place.
 
-    ``lr`` takes the place of that in ``settings``; ``until`` as in :func:`train`.
+    ``lr`` takes the place of that in ``settings``; with ``until`` it ends where that says.
     """
     plain = replace(
         settings,
@@ -50,7 +50,7 @@ def pretrain(
         validation=validation,
         generator=generator,
         checkpoint=checkpoint,
-        until=until,
+        until=None if until is None else replace(until, epochs=until.pretrained),
     )
 
 

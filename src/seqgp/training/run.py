@@ -14,11 +14,13 @@ from seqgp.training.parts import Layer, Part, Settings, encode
 from seqgp.training.schedules import make_schedule
 from seqgp.training.state import State, load_optimiser, nested, optimiser_state, section
 from seqgp.training.surrogates import Surrogate, make_surrogate
+from seqgp.training.validation import quieten, score_of
 
 __all__ = ["Best", "Diverged", "Run"]
 
 # In log space: σ² can fall from the targets' variance to a thousandth of it.
 _SETTLE_STEPS, _SETTLE_LR = 70, 0.1
+_SETTLE_EVERY, _SETTLE_PATIENCE = 5, 20
 
 
 class Diverged(RuntimeError):
@@ -71,17 +73,38 @@ class Run:
             # Joint step: θ moves by the gradient at the very posterior that w is about to use.
             self._improve_theta(self.posterior)
 
-    def settle(self) -> None:
-        """Improve θ alone, from its first values to those that suit the latent points as they are."""
+    def settle(self, validation: Part | None) -> None:
+        """Improve θ alone, from its first values to those that suit the latent points as they are.
+
+        What a pre-trained network leaves of the training targets is often alike in neighbouring rows,
+        and the likelihood takes that for a short lengthscale, which says nothing of other rows. So of
+        all θ on the way the best on validation rows is kept, and its signal lowered where that is
+        better still: the network alone may be better than with anything the GP adds.
+        """
         theta = [p for p in self.layer.parameters() if p.requires_grad]
         if not theta:
             return
         statistics = self.layer.statistics(self._encode(), self.part.y)
+        score = None
+        if validation is not None:
+            score = score_of(self.network, validation, self.settings)
         optimiser = torch.optim.Adam(theta, lr=_SETTLE_LR)
-        for _ in range(_SETTLE_STEPS):
-            optimiser.zero_grad()
-            (self.layer.posterior(statistics).nlml / len(self.part.y)).backward()
-            optimiser.step()
+        kept, lowest, best = _copy(self.layer), math.inf, 0
+        for step in range(_SETTLE_STEPS + 1):
+            posterior = self.layer.posterior(statistics)
+            if score is not None and step % _SETTLE_EVERY == 0:
+                value = float(score(posterior).mean())
+                if value < lowest:
+                    kept, lowest, best = _copy(self.layer), value, step
+                elif step - best >= _SETTLE_PATIENCE:
+                    break
+            if step < _SETTLE_STEPS:
+                optimiser.zero_grad()
+                (posterior.nlml / len(self.part.y)).backward()
+                optimiser.step()
+        if validation is not None and score is not None:
+            self.layer.load_state_dict(kept)
+            quieten(self.layer, statistics, score, len(validation.y))
 
     def _freeze(self, statistics: Any) -> None:
         """What to train against until the next refresh: it follows from H and θ, and nothing else."""
