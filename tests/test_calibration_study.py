@@ -11,7 +11,15 @@ import pandas as pd
 import pytest
 
 from seqgp.experiments import calibration, calibration_report, table2, table3
-from seqgp.experiments.calibration_report import FIRST, LEVELS, MODELS, PIT, PROPOSED, TASKS
+from seqgp.experiments.calibration_report import (
+    BASELINES,
+    FIRST,
+    LEVELS,
+    MODELS,
+    PIT,
+    PROPOSED,
+    TASKS,
+)
 from seqgp.experiments.predictive import Student
 
 COLUMNS = [
@@ -26,8 +34,9 @@ def table(rng):
     """Made up: two seeds of every model; the proposed wins the first task and loses the others."""
     rows = []
     for task, (dataset, mode) in enumerate(TASKS):
-        for place, model in enumerate(MODELS):
-            for seed in (0, 1):
+        models = [model for model in MODELS if model not in BASELINES]
+        for place, model in enumerate([*models, *BASELINES]):
+            for seed in (0,) if model in BASELINES else (0, 1):
                 score = 1.0 + 0.1 * place + 0.02 * seed - (0.5 if place == 1 and task == 0 else 0.0)
                 row = dict(dataset=dataset, model=model, mode=mode, seed=seed, rmse=score)
                 row |= dict(rmse_z=score, nlpd=score, crps=score, width95=score, pit_error=score)
@@ -44,8 +53,12 @@ def table(rng):
 
 def test_every_cell_has_the_options_of_its_table():
     cells = calibration.cells(5)
-    assert len(cells) == len(set(cells)) == 9 * 8 * 5
+    assert len(cells) == len(set(cells)) == 9 * 8 * 5 + 9 * 2
+    assert {seed for _, model, _, seed in cells if model in BASELINES} == {0}
     for dataset, model, mode, seed in cells:
+        if model in BASELINES:
+            assert list(calibration.settings((dataset, model, mode, seed))) == ["lag"]
+            continue
         known = "gp-lstm" if model.startswith("gp") else "lstm"
         source = table2 if dataset in table2.DATASETS else table3
         ours = calibration.settings((dataset, model, mode, seed))
@@ -98,6 +111,9 @@ def test_the_best_of_a_column_is_bold_and_a_missing_density_is_empty(table):
     assert "**0.502** (0.002)" in rows[FIRST]
     assert "| 1.6100 |  | 1.6100 |" in rows["lstm-conformal"]
     assert rows[FIRST].endswith("| 1.010 | 1.010 | **1.00** |")
+    # Ridge has the value nearest to its level, and is not compared.
+    table.loc[table.model == "ridge", "cov50"] = 0.5
+    assert "| 0.500 (0.000) |" in calibration.markdown(table)
     one = calibration.markdown(table[table.model == "lstm"])
     assert "Summary" not in one
     assert "nan" not in one

@@ -21,7 +21,9 @@ from seqgp.data import WindowSet
 from seqgp.estimator import SequenceGP, SequenceNet
 from seqgp.exceptions import TrainingWarning
 from seqgp.experiments import table2, table3
+from seqgp.experiments.baselines import LinearModel, Persistence
 from seqgp.experiments.calibration_report import (
+    BASELINES,
     FIRST,
     LEVELS,
     MODELS,
@@ -58,6 +60,8 @@ FOLDER = "calibration"
 KEYS = ("dataset", "model", "mode", "seed")
 FIGURES = {"coverage": draw_coverage, "pit": draw_pit}
 _KINDS: dict[str, Any] = {
+    "persistence": Persistence,
+    "ridge": LinearModel,
     FIRST: SequenceGP,
     PROPOSED: SequenceGP,
     "lstm": SequenceNet,
@@ -83,11 +87,14 @@ def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
         for seed in range(seeds)
         for dataset, mode in TASKS
         for model in MODELS
+        if seed == 0 or model not in BASELINES  # nothing random in those
     ]
 
 
 def recipe(dataset: str, model: str, mode: str, quick: bool) -> dict[str, Any]:
     """Options of one model: those of its table, and what makes its error bar."""
+    if model in BASELINES:
+        return {}
     options: dict[str, Any] = _table(dataset).recipe(dataset, _known(model), mode, quick)
     options.pop("calibrate", None)
     options |= {"epochs": 2} if quick else {}
@@ -128,11 +135,8 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     torch.set_num_threads(1)  # small recurrent nets are fastest so; cells run side by side
     start = time.perf_counter()
     dataset, model, mode, seed = cell
-    train, validation, test = _parts(dataset, mode, quick)
-    device = "cpu" if dataset in table2.DATASETS else "auto"
-    fitted = _KINDS[model](
-        **recipe(dataset, model, mode, quick), random_state=int(seed), device=device, progress=False
-    )
+    train, validation, test = _parts(dataset, mode, model, quick)
+    fitted = _KINDS[model]() if model in BASELINES else _estimator(cell, quick)
     begun = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)
@@ -154,6 +158,13 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
         "train_seconds": train_seconds,
         **density,
     }
+
+
+def _estimator(cell: tuple[Any, ...], quick: bool) -> Any:
+    dataset, model, mode, seed = cell
+    options = recipe(dataset, model, mode, quick)
+    device = "cpu" if dataset in table2.DATASETS else "auto"
+    return _KINDS[model](**options, random_state=int(seed), device=device, progress=False)
 
 
 def score(predicted: Predictive, y: Any, scale: Any) -> dict[str, float]:
@@ -188,12 +199,14 @@ def _adaptive_coverage(fitted: Any, test: WindowSet) -> float:
     return float(np.mean(np.concatenate(inside)))
 
 
-def _parts(dataset: str, mode: str, quick: bool) -> tuple[WindowSet, WindowSet, WindowSet]:
+def _parts(
+    dataset: str, mode: str, model: str, quick: bool
+) -> tuple[WindowSet, WindowSet, WindowSet]:
     """Training, validation and test windows; the newest few of each where ``quick``."""
     if dataset in table2.DATASETS:
-        train, test, validation = table2.parts(dataset, mode, "lstm")
+        train, test, validation = table2.parts(dataset, mode, model)
     else:
-        train, validation, test = table3.parts(dataset, mode)
+        train, validation, test = table3.parts(dataset, mode, model)
     if not quick:
         return train, validation, test
     newest = [

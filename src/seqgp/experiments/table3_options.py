@@ -111,10 +111,10 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ),
     ("car-speed", "gp-narx", "regression"): ("dropout=0.3 epochs=40",),
     ("car-speed", "gp-lstm", "regression"): (
-        "dropout=0.3 epochs=40 weight_decay=0.1",
-        "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 pretrain_lr=0.002",
         "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 "
         "pretrain_lr=0.002 select=rmse",
+        "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 pretrain_lr=0.002",
+        "dropout=0.3 epochs=40 weight_decay=0.1",
     ),
     ("car-speed", "lstm", "autoregression"): (
         "epochs=30 lr=0.0005",
@@ -122,17 +122,17 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "epochs=30",
     ),
     ("car-speed", "gp-narx", "autoregression"): (
-        "epochs=30",
         "epochs=30 dropout=0.2 lr=0.001",
+        "epochs=30",
     ),
     ("car-speed", "gp-lstm", "autoregression"): (
         "epochs=30 dropout=0.2 lr=0.0003 weight_decay=1",
-        "epochs=30 dropout=0.2 lr=0.001",
-        "epochs=30",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 dropout=0.2 "
         "select=rmse",
+        "epochs=30 dropout=0.2 lr=0.001",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
+        "epochs=30",
     ),
     ("car-yaw", "lstm", "regression"): (
         "dropout=0.3 epochs=40 hidden=128",
@@ -143,11 +143,11 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ),
     ("car-yaw", "gp-narx", "regression"): ("dropout=0.3 epochs=40",),
     ("car-yaw", "gp-lstm", "regression"): (
-        "dropout=0.3 epochs=40 weight_decay=0.1",
-        "dropout=0.3 epochs=40 skip=1",
-        "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 pretrain_lr=0.002",
         "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 "
         "pretrain_lr=0.002 select=rmse",
+        "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 pretrain_lr=0.002",
+        "dropout=0.3 epochs=40 weight_decay=0.1",
+        "dropout=0.3 epochs=40 skip=1",
     ),
     ("car-yaw", "lstm", "autoregression"): (
         "epochs=30",
@@ -159,10 +159,10 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "epochs=30",
     ),
     ("car-yaw", "gp-lstm", "autoregression"): (
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
         "epochs=30 dropout=0.2 lr=0.001",
         "epochs=30",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
     ),
     ("car-lanes", "lstm", "autoregression"): (
         "epochs=30",
@@ -172,30 +172,30 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ),
     ("car-lanes", "gp-narx", "autoregression"): ("epochs=20 theta_steps=2 lr=0.001 dropout=0.2",),
     ("car-lanes", "gp-lstm", "autoregression"): (
-        "epochs=20 theta_steps=2 lr=0.001 dropout=0.2",
-        "epochs=10 theta_steps=2 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
         "epochs=10 theta_steps=2 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 "
         "select=rmse",
+        "epochs=20 theta_steps=2 lr=0.001 dropout=0.2",
+        "epochs=10 theta_steps=2 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
     ),
     ("car-lead", "lstm", "autoregression"): (
         "epochs=40",
-        "epochs=40 lr=0.0005",
         "epochs=40 lr=0.0005 weight_decay=1",
+        "epochs=40 lr=0.0005",
         "epochs=40 lr=0.0005 dropout=0.2",
     ),
     ("car-lead", "gp-narx", "autoregression"): (
-        "epochs=40 dropout=0.2 lr=0.0003",
         "epochs=40 dropout=0.2 lr=0.001",
+        "epochs=40 dropout=0.2 lr=0.0003",
     ),
     ("car-lead", "gp-lstm", "autoregression"): (
-        "epochs=40 dropout=0.2 lr=0.001",
-        "epochs=40 dropout=0.2 lr=0.001 skip=1",
-        "epochs=40 dropout=0.2 lr=0.0003 hidden=32",
-        "epochs=40 dropout=0.2 lr=0.0005 weight_decay=1",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.0005 dropout=0.2 "
         "select=rmse",
+        "epochs=40 dropout=0.2 lr=0.001",
+        "epochs=40 dropout=0.2 lr=0.0005 weight_decay=1",
+        "epochs=40 dropout=0.2 lr=0.0003 hidden=32",
+        "epochs=40 dropout=0.2 lr=0.001 skip=1",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002",
     ),
 }
 _WHOLE = {"epochs", "pretrain_epochs", "batch_size", "hidden", "layers", "theta_steps"}

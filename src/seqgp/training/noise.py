@@ -28,8 +28,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
-from seqgp.training.calibration import PRIOR_ROWS
-
 __all__ = [
     "Calibration",
     "Errors",
@@ -48,7 +46,10 @@ _STEPS, _EVERY = 300, 25  # of the shape's training; tried on validation rows ev
 _TAILS = 5.0  # dof while the shape is trained: a few large errors must not bend it
 _ROWS = 20_000  # rows that errors are learnt from: more say nothing new, and cost memory
 _WORTH = 3.0  # nats over all validation rows that a shape must gain
-_TAIL_ROWS = 10.0  # tails start from a Gaussian's with so much weight
+# The scale starts from 1, and tails from a Gaussian's, with so much weight. Where epochs are compared the
+# scale has more (seqgp.training.calibration): there it needs to be no more than fair, and here, with tails
+# to give way to, 200 rows would widen the 95% interval of 2,000 heavy-tailed errors by a quarter.
+_SCALE_ROWS, _TAIL_ROWS = 50.0, 10.0
 _MOST_TAIL = 0.4  # of 1/dof: at 1/2 there is no variance
 _GAUSSIAN = 1e-3  # 1/dof below which tails are a Gaussian's
 _SCORES = 2000  # validation errors that are kept, evenly in rank
@@ -230,10 +231,10 @@ def _numbers(ratio: Array, g: Array | None) -> tuple[tuple[float, float, float],
         log_scale, trust, tail = p
         log_factor = log_scale + (0.0 if g is None else trust * g)
         density = np.sum(_density(ratio * np.exp(-log_factor), tail) + 0.5 * log_factor)
-        prior = 0.5 * PRIOR_ROWS * (np.exp(-log_scale) - 1.0 + log_scale)
+        prior = 0.5 * _SCALE_ROWS * (np.exp(-log_scale) - 1.0 + log_scale)
         return float(density + prior + _TAIL_ROWS * tail + 0.5 * trust**2)
 
-    start = np.log((ratio.sum() + PRIOR_ROWS) / (len(ratio) + PRIOR_ROWS))
+    start = np.log((ratio.sum() + _SCALE_ROWS) / (len(ratio) + _SCALE_ROWS))
     bounds = [(start - 5.0, start + 5.0), (0.0, 0.0 if g is None else 1.5), (0.0, _MOST_TAIL)]
     found = minimize(
         value, [start, 0.0 if g is None else 0.8, 0.1], method="L-BFGS-B", bounds=bounds

@@ -14,7 +14,7 @@ from seqgp.training.parts import Layer, Part, Settings, encode
 from seqgp.training.schedules import make_schedule
 from seqgp.training.state import State, load_optimiser, nested, optimiser_state, section
 from seqgp.training.surrogates import Surrogate, make_surrogate
-from seqgp.training.validation import quieten, score_of
+from seqgp.training.validation import WORTH, quieten, score_of
 
 __all__ = ["Best", "Diverged", "Run"]
 
@@ -77,9 +77,9 @@ class Run:
         """Improve θ alone, from its first values to those that suit the latent points as they are.
 
         What a pre-trained network leaves of the training targets is often alike in neighbouring rows,
-        and the likelihood takes that for a short lengthscale, which says nothing of other rows. So of
-        all θ on the way the best on validation rows is kept, and its signal lowered where that is
-        better still: the network alone may be better than with anything the GP adds.
+        and the likelihood takes that for a short lengthscale, which says nothing of other rows. So θ
+        goes no further than to where validation rows say clearly that it is worse, and the signal is
+        lowered where they say so: the network alone may be better than with anything the GP adds.
         """
         theta = [p for p in self.layer.parameters() if p.requires_grad]
         if not theta:
@@ -89,21 +89,23 @@ class Run:
         if validation is not None:
             score = score_of(self.network, validation, self.settings)
         optimiser = torch.optim.Adam(theta, lr=_SETTLE_LR)
-        kept, lowest, best = _copy(self.layer), math.inf, 0
+        kept, lowest, best, worse = _copy(self.layer), math.inf, 0, False
         for step in range(_SETTLE_STEPS + 1):
             posterior = self.layer.posterior(statistics)
             if score is not None and step % _SETTLE_EVERY == 0:
                 value = float(score(posterior).mean())
+                worse = validation is not None and len(validation.y) * (value - lowest) > WORTH
                 if value < lowest:
                     kept, lowest, best = _copy(self.layer), value, step
-                elif step - best >= _SETTLE_PATIENCE:
+                elif worse and step - best >= _SETTLE_PATIENCE:
                     break
             if step < _SETTLE_STEPS:
                 optimiser.zero_grad()
                 (posterior.nlml / len(self.part.y)).backward()
                 optimiser.step()
         if validation is not None and score is not None:
-            self.layer.load_state_dict(kept)
+            if worse:
+                self.layer.load_state_dict(kept)
             quieten(self.layer, statistics, score, len(validation.y))
 
     def _freeze(self, statistics: Any) -> None:
