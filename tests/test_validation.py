@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from seqgp import SequenceGP, SequenceNet
-from seqgp.gp import GP
+from seqgp.gp import GP, OffsetGP
 from seqgp.training import Part, Settings, encode, quieten
 from seqgp.training.validation import judge
 
@@ -94,10 +94,16 @@ def test_correlated_outputs_have_one_factor():
     )
 
 
-def test_a_few_rows_do_not_make_a_signal_quiet():
+def test_a_few_rows_do_not_make_a_signal_beside_a_readout_quiet():
     layer, statistics, part, h = trained((False,))
     few = Part(part.windows[:4], part.y[:4])
-    factor = quieten(layer, statistics, lambda p: judge(p, h[:4], few, SETTINGS).each, 2)
+    offset = OffsetGP(latent_dim=2, inference="exact")
+    offset.load_state_dict(layer.state_dict())
+    H, y = problem((False,))
+    zero = torch.zeros(len(H), 1)
+    rows = offset.statistics(torch.cat([H, zero], 1), y)
+    seen = torch.cat([h[:4], zero[:4]], 1)
+    factor = quieten(offset, rows, lambda p: judge(p, seen, few, SETTINGS).each, 4)
     assert factor.tolist() == [1.0]
 
 

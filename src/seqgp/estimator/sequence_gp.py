@@ -44,7 +44,8 @@ class SequenceGP(SequenceRegressor):
         latent_dim: d, the dimension of the space in which the GP lives.
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"spectral-mixture"``,
             ``"periodic"``, or a gpytorch kernel on d dimensions.
-        mean: ``"linear"`` in the window, or ``"zero"``.
+        mean: ``"linear"`` in the window (steps long ago count less, as far as the evidence agrees), or
+            ``"zero"``.
         readout: a linear readout of the encoder's features joins the mean, trained with them, as in
             a plain network; the GP is about what it leaves. For targets that do not fit through
             ``latent_dim`` numbers: many outputs, or very little noise.
@@ -70,8 +71,9 @@ class SequenceGP(SequenceRegressor):
         schedule: of ``lr``: ``"constant"``, ``"cosine"``, or ``"theorem"`` (the paper's).
         grad_clip: largest norm of the network's gradient, or None.
         weight_decay: shrinks the network's weights (AdamW).
-        pretrain_epochs: epochs of plain squared-error training of the encoder beforehand. The GP on
-            the encoder as it is then, epoch 0, may be the best.
+        pretrain_epochs: epochs of plain squared-error training of the encoder beforehand, as a
+            :class:`seqgp.SequenceNet` of the same seed. The GP on the encoder as it is then, epoch 0,
+            may be the best.
         pretrain_lr: learning rate of those epochs; by default ``lr``.
         validation_fraction: share of the rows, the last in order, on which the best epoch is
             chosen. They join the posterior at the end. Parts of fewer
@@ -79,8 +81,9 @@ class SequenceGP(SequenceRegressor):
         patience: stop after so many epochs without improvement, or None.
         select: what the best epoch is best in, on validation rows: ``"nlpd"`` (the predictive
             density: mean and deviation together) or ``"rmse"`` (the mean alone).
-        calibrate: multiply predictive variances by the factor that gives validation errors their
-            size; also when epochs are compared. Nothing is done without validation rows.
+        calibrate: let validation rows say how much of what the kernel takes for signal is signal,
+            and how large errors are, where, and with what tails; epochs are compared with errors of
+            that size. Nothing is done without validation rows.
         restarts: train so many times from different random weights and keep the best, by the same
             measure as the best epoch. The likelihood of a recurrent kernel has bad local optima.
         lag: T, for flattened ``X``; without it each column is one step of a single feature.

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from seqgp.gp import OffsetGP
 from seqgp.inference.posterior import Posterior
 from seqgp.training.calibration import joint_density, variance_scale
 from seqgp.training.parts import Layer, Part, Settings, encode
@@ -21,8 +22,8 @@ WORTH = 30.0
 """Nats over all validation rows that must be gained for them to overrule the likelihood.
 
 A log likelihood ratio of 3 would do for rows that are independent and new to the model. Errors of
-neighbouring rows are alike, so that ten count as one, and the network's epoch was chosen on the same
-rows, which flatters the network alone: on Actuator (101 rows, 14 nats) that was the worse choice.
+neighbouring rows are alike, so that ten count as one, and a pre-trained network's epoch was chosen on the
+same rows, which flatters the network alone: on Actuator (101 rows, 14 nats) it was the worse choice.
 """
 
 
@@ -75,8 +76,9 @@ def quieten(
     """Divide signal variances by the powers of ten that suit validation rows best; those powers.
 
     The likelihood of training rows takes for signal whatever is alike in neighbouring rows, also
-    where it is like nothing else. What is left without any signal is the mean function (and the
-    network's readout, where there is one), so that a GP is not worse than those on validation rows.
+    where it is like nothing else. What is left without any signal is the mean function: a line that
+    validation rows had no part in, so that the signal has to be worth something to them; or a network's
+    readout, whose epoch they chose, so that they have to say clearly that it is better alone.
     """
     kept = {name: value.detach().clone() for name, value in layer.state_dict().items()}
     first = lowest = score(layer.posterior(statistics))
@@ -91,7 +93,8 @@ def quieten(
         if not bool(falling.any()):
             break
         factor, lowest = torch.where(falling, trial, factor), torch.where(falling, value, lowest)
-    factor = torch.where(rows * (first - lowest) > WORTH, factor, torch.ones_like(factor))
+    worth = WORTH if isinstance(layer, OffsetGP) else 0.0
+    factor = torch.where(rows * (first - lowest) > worth, factor, torch.ones_like(factor))
     layer.load_state_dict(kept)
     if bool((factor > 1.0).any()):
         layer.quieten(factor)
