@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -296,3 +298,39 @@ def test_the_search_for_table_3_runs(data_folder):
     row = search_table3.run_cell(cell, quick=True)
     assert 0 < row["rmse_z"] < 1
     assert "| car-lead | lstm | autoregression |" in search_table3.markdown(pd.DataFrame([row]))
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked up in /proc")
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_stopped_leaves_no_workers_behind(data_folder, tmp_path, sent):
+    command = [sys.executable, "-m", "seqgp", "reproduce", "table2", "--dataset", "actuator"]
+    command += ["--model", "lstm", "--jobs", "2", "--out", str(tmp_path)]
+    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert "cells" in started.stderr.readline()
+    deadline = time.monotonic() + 60
+    while (
+        len(_group(started.pid)) < 4 and time.monotonic() < deadline
+    ):  # itself, two, their tracker
+        time.sleep(0.2)
+    assert len(_group(started.pid)) >= 4
+    time.sleep(3)  # until they are at work
+    started.send_signal(sent)
+    started.communicate(timeout=30)
+    assert started.returncode != 0
+    while _group(started.pid) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not _group(started.pid)
+
+
+def _group(leader):
+    """Processes of a process group, by Linux's table of processes."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            # After the name in brackets: state, parent, group.
+            state, _, group = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
+        except (OSError, ValueError):
+            continue
+        if group == str(leader) and state != "Z":
+            found.append(entry.name)
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -123,6 +125,7 @@ def _run(experiment: Any, cells: list[tuple[Any, ...]], path: Path, jobs: int, q
         found = f"RMSE z {row['rmse_z']:.4f}, {row['seconds']:.0f} s" if "rmse_z" in row else "done"
         typer.echo(f"[{count} of {len(cells)}] {name}: {found}", err=True)
 
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     typer.echo(f"{len(cells)} cells, results in {path}", err=True)
     return run_cells(
         partial(experiment.run_cell, quick=quick),

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +84,15 @@ def _results(
         return
     # A fresh process per worker: torch's threads do not survive a fork.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(work, cell): cell for cell in cells}
-        for future in as_completed(futures):
-            yield futures[future], _outcome(future.result)
+        try:
+            futures = {pool.submit(work, cell): cell for cell in cells}
+            for future in as_completed(futures):
+                yield futures[future], _outcome(future.result)
+        except BaseException:
+            # Whoever stops the run does not want to wait for cells of minutes, nor to leave them running.
+            for worker in active_children():
+                worker.terminate()
+            raise
 
 
 def _outcome(ask: Callable[[], dict[str, Any]]) -> dict[str, Any] | Exception:

@@ -127,12 +127,12 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ),
     ("car-speed", "gp-lstm", "autoregression"): (
         "epochs=30 dropout=0.2 lr=0.0003 weight_decay=1",
+        "epochs=10 dropout=0.2 lr=0.001",
+        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 dropout=0.2 "
         "select=rmse",
-        "epochs=30 dropout=0.2 lr=0.001",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
-        "epochs=30",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
     ),
     ("car-yaw", "lstm", "regression"): (
         "dropout=0.3 epochs=40 hidden=128",
@@ -189,13 +189,12 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ),
     ("car-lead", "gp-lstm", "autoregression"): (
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002 select=rmse",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.0005 dropout=0.2 "
         "select=rmse",
-        "epochs=40 dropout=0.2 lr=0.001",
-        "epochs=40 dropout=0.2 lr=0.0005 weight_decay=1",
-        "epochs=40 dropout=0.2 lr=0.0003 hidden=32",
-        "epochs=40 dropout=0.2 lr=0.001 skip=1",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002",
+        "epochs=10 dropout=0.2 lr=0.001",
+        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
+        "epochs=20 dropout=0.2 lr=0.0003 hidden=32",
     ),
 }
 _WHOLE = {"epochs", "pretrain_epochs", "batch_size", "hidden", "layers", "theta_steps"}
