@@ -131,8 +131,8 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "epochs=10 dropout=0.2 lr=0.001 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 dropout=0.2 "
         "select=rmse",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
     ),
     ("car-yaw", "lstm", "regression"): (
         "dropout=0.3 epochs=40 hidden=128",
@@ -175,7 +175,6 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "epochs=10 theta_steps=2 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 "
         "select=rmse",
         "epochs=20 theta_steps=2 lr=0.001 dropout=0.2",
-        "epochs=10 theta_steps=2 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
     ),
     ("car-lead", "lstm", "autoregression"): (
         "epochs=40",
@@ -189,12 +188,12 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ),
     ("car-lead", "gp-lstm", "autoregression"): (
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002 select=rmse",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002",
+        "epochs=20 dropout=0.2 lr=0.0003 hidden=32",
+        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
+        "epochs=10 dropout=0.2 lr=0.001",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.0005 dropout=0.2 "
         "select=rmse",
-        "epochs=10 dropout=0.2 lr=0.001",
-        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
-        "epochs=20 dropout=0.2 lr=0.0003 hidden=32",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002",
     ),
 }
 _WHOLE = {"epochs", "pretrain_epochs", "batch_size", "hidden", "layers", "theta_steps"}
