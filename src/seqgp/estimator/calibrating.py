@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from seqgp.estimator.rows import part_of
 from seqgp.inference import Posterior
 from seqgp.training import Part, Settings, Trained, encode, quieten, score_of
+from seqgp.training.calibration import variance_scale
 from seqgp.training.health import warn_if_overconfident
 from seqgp.training.noise import (
     Calibration,
@@ -26,6 +27,8 @@ from seqgp.training.noise import (
 __all__ = ["PREDICT_ROWS", "calibrate", "encode_both"]
 
 PREDICT_ROWS = 4096
+# A plain network's own noise is the size of its training errors: worth few rows beside validation errors.
+_NETWORK_ROWS = 10.0
 
 
 def calibrate(
@@ -61,7 +64,7 @@ def calibrate(
     held = _errors(model, posterior, validation, errors_from(validation.y))
     if not model._shaped:
         plain = Calibration.none(part.y.shape[1])
-        scale = trained.variance_scale.cpu().numpy()
+        scale = variance_scale(held.error, held.variance, _NETWORK_ROWS).cpu().numpy()
         model.calibration_ = scored(replace(plain, scale=scale), held)
         return
     shape, steps = fit_shape(_errors(model, posterior, part, errors_from(part.y)), held)

@@ -33,10 +33,10 @@ here and 50 there -0.66 and 0.59, no factor at all -0.50 and 0.60.
 """
 
 
-def variance_scale(error: Tensor, variance: Tensor) -> Tensor:
+def variance_scale(error: Tensor, variance: Tensor, rows: float = PRIOR_ROWS) -> Tensor:
     """Factor ``(outputs,)`` on ``variance`` under which ``error`` has its size, both ``(n, outputs)``.
 
-    The maximum of the Gaussian likelihood of the errors, but for the weight of 1 at the start.
+    The maximum of the Gaussian likelihood of the errors, but for the weight in ``rows`` of 1 at the start.
 
     >>> import torch
     >>> error, variance = torch.full((1800, 1), 2.0), torch.ones(1800, 1)
@@ -44,7 +44,7 @@ def variance_scale(error: Tensor, variance: Tensor) -> Tensor:
     3.7
     """
     ratio = error.square() / variance
-    return (ratio.sum(0) + PRIOR_ROWS) / (len(ratio) + PRIOR_ROWS)
+    return (ratio.sum(0) + rows) / (len(ratio) + rows)
 
 
 def joint_density(
