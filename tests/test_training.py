@@ -144,7 +144,10 @@ def test_best_state_is_restored_and_patience_stops():
         rng.standard_normal(80),
     )  # nothing to learn: it over-fits
     validation = (rng.standard_normal((40, 5, 1)), rng.standard_normal(40))
-    options = dict(hidden=32, epochs=60, lr=0.02, mean="zero", random_state=0, progress=False)
+    options = dict(hidden=32, epochs=60, lr=0.02, mean="zero", random_state=0)
+    options |= dict(
+        progress=False, calibrate=False
+    )  # the model as it was when the epoch was chosen
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)
         model = SequenceGP(**options, patience=5).fit(X, y, validation=validation)
