@@ -307,14 +307,13 @@ def test_a_run_that_is_stopped_leaves_no_workers_behind(data_folder, tmp_path):
     started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert "cells" in started.stderr.readline()
     deadline = time.monotonic() + 60
-    while (
-        len(_group(started.pid)) < 4 and time.monotonic() < deadline
-    ):  # itself, two, their tracker
+    # Itself, two workers and their tracker.
+    while len(_group(started.pid)) < 4 and time.monotonic() < deadline:
         time.sleep(0.2)
     assert len(_group(started.pid)) >= 4
     time.sleep(3)  # until they are at work
     started.send_signal(signal.SIGTERM)
-    started.communicate(timeout=30)
+    started.communicate(timeout=60)
     assert started.returncode != 0
     while _group(started.pid) and time.monotonic() < deadline:
         time.sleep(0.2)
