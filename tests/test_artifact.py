@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from typing import get_args
 
 import gpytorch
@@ -432,3 +433,26 @@ def test_nothing_is_unpickled(path, monkeypatch):
     monkeypatch.setattr("pickle.load", forbidden)
     monkeypatch.setattr("torch.load", forbidden)
     load(path)
+
+
+def test_a_readout_in_its_unit_and_a_lowered_signal_come_back(tmp_path):
+    """Both decide predictions or what ``refit`` does, and neither follows from the rest of the file."""
+    model = _fitted(outputs=2, readout=True, pretrain_epochs=2, validation_fraction=0.4)
+    said = replace(model.calibration_, quieter=np.array([1.0, 100.0]))
+    model.calibration_ = said
+    assert float(model.network_[1].readout.unit[0]) != 1.0
+    path = tmp_path / "model.seqgp"
+    save(model, path)
+    twin = load(path)
+    _assert_same(model, twin, outputs=2)
+    torch.testing.assert_close(
+        twin.network_[1].readout.unit, model.network_[1].readout.unit, rtol=0, atol=0
+    )
+    np.testing.assert_array_equal(twin.calibration_.quieter, said.quieter)
+    X, y = _data(2)
+    np.testing.assert_array_equal(
+        twin.refit(X[:50], y[:50]).predict(X), model.refit(X[:50], y[:50]).predict(X)
+    )
+    model.calibration_ = replace(said, quieter=np.array([1.0, 0.0]))
+    with pytest.raises(ArtifactError, match="louder"):  # what is saved is made again first
+        save(model, path)

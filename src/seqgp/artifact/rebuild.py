@@ -97,6 +97,8 @@ def _calibration(header: Estimator, shelf: Shelf) -> Calibration:
         kept = len(ranks_kept(header.validation_rows))
         scores = shelf.take("calibration.scores", (kept, header.outputs))
     quieter = shelf.take("calibration.quieter", (header.outputs,)) if header.quieter else None
+    if quieter is not None and not (quieter >= 1.0).all():
+        raise ArtifactError("its calibration makes the signal louder, which no calibration does")
     return Calibration(
         scale, trust, dof, header.noise_steps, header.validation_rows, scores, quieter
     )

@@ -120,8 +120,9 @@ class Estimator(_Strict):
     """What ``correlated="auto"`` came to."""
     best_epoch: Annotated[int, Field(ge=0)]
     pretrained_epochs: Annotated[int, Field(ge=0)]
-    quieter: bool
     """The best epoch of pre-training."""
+    quieter: bool
+    """Whether validation rows had signal variances lowered."""
     seed: Annotated[int, Field(ge=0)]
     validation_rows: Annotated[int, Field(ge=0, le=2**40)]
     """Whose errors are in the arrays."""

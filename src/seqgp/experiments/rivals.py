@@ -87,9 +87,6 @@ class Density(nn.Module):
         found = DensityPosterior(torch.zeros(()), noise, False, Diagnostics("density", n))
         return DensityPosterior(found.loss(H, y).sum(), noise, False, found.diagnostics)
 
-    def quieten(self, factor: Tensor) -> None:
-        """There is no signal besides the network's."""
-
     def restart(self) -> None:
         """Nothing is remembered from one conditioning to the next."""
 

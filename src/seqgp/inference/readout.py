@@ -52,8 +52,5 @@ class Readout(nn.Module):
             nlml=nlml, noise=noise, squeeze=False, diagnostics=Diagnostics("readout", n)
         )
 
-    def quieten(self, factor: Tensor) -> None:
-        """There is no signal besides the network's."""
-
     def restart(self) -> None:
         """Nothing is remembered from one conditioning to the next."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from seqgp.gp import GP
 from seqgp.inference.posterior import Posterior
 from seqgp.training.parts import Layer, Part, Settings, encode
 from seqgp.training.schedules import make_schedule
@@ -81,9 +82,9 @@ class Run:
         goes no further than to where validation rows say clearly that it is worse, and the signal is
         lowered where they say so: the network alone may be better than with anything the GP adds.
         """
-        theta = [p for p in self.layer.parameters() if p.requires_grad]
-        if not theta:
+        if not isinstance(self.layer, GP):
             return
+        theta = [p for p in self.layer.parameters() if p.requires_grad]
         statistics = self.layer.statistics(self._encode(), self.part.y)
         score = None
         if validation is not None:

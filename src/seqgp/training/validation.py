@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seqgp.gp import OffsetGP
+from seqgp.gp import GP, OffsetGP
 from seqgp.inference.posterior import Posterior
 from seqgp.training.calibration import joint_density, variance_scale
-from seqgp.training.parts import Layer, Part, Settings, encode
+from seqgp.training.parts import Part, Settings, encode
 
 __all__ = ["WORTH", "Scores", "judge", "quieten", "score_of"]
 
@@ -70,9 +70,7 @@ def score_of(
 
 
 @torch.no_grad()
-def quieten(
-    layer: Layer, statistics: Any, score: Callable[[Posterior], Tensor], rows: int
-) -> Tensor:
+def quieten(layer: GP, statistics: Any, score: Callable[[Posterior], Tensor], rows: int) -> Tensor:
     """Divide signal variances by the powers of ten that suit validation rows best; those powers.
 
     The likelihood of training rows takes for signal whatever is alike in neighbouring rows, also
