@@ -189,7 +189,10 @@ def test_refit_trains_on_all_rows_and_keeps_what_validation_said():
     said, best, early = model.calibration_, model.best_epoch_, model.pretrained_epochs_
     assert model.n_rows_ == 900
     before, _ = model.predict(X[1400:], return_std=True)
+    theta = {name: value.clone() for name, value in model.gp_.state_dict().items()}
     assert model.refit(X[:1400], y[:1400]) is model
+    # No validation rows are left to say how far the likelihood may move them.
+    torch.testing.assert_close(dict(model.gp_.state_dict()), theta, rtol=0.0, atol=0.0)
     assert model.n_rows_ == 1400
     assert model.calibration_ is said
     assert model.history_.epoch.iloc[-1] == best

@@ -135,7 +135,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         """Train again, on rows of which some were held back in ``fit``, as long as was best there.
 
         From the same initial weights, for the epochs that ``fit`` found best; nothing is held back.
-        After pre-training, the kernel's parameters start from those that ``fit`` ended with.
+        After pre-training, the kernel's parameters are those that ``fit`` ended with.
         What validation rows said of the errors' size is kept, since there are none to ask again.
         Newer rows than those trained on are often worth the second training.
         """

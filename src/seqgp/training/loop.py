@@ -44,15 +44,18 @@ def train(
 
     A ``pretrained`` network is worth a GP as it is: θ is settled on its latent points first, as far
     as validation rows agree, and the state before the first epoch, epoch 0, may be the best. With
-    ``until`` nothing is chosen: θ is taken as it is, training ends after that epoch (of a schedule for
-    all of them), and its state is kept.
+    ``until`` nothing is chosen: a pre-trained network's θ stays as it is, training ends after that epoch
+    (of a schedule for all of them), and its state is kept.
 
     References:
         Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
         arXiv:1610.08936, algorithms 1 and 2.
     """
     device = part.y.device
-    run, best = Run(network, gp, part, settings), Best(network, gp)
+    # Validation rows said how far θ should go, and where ``until`` is known there are none to ask again:
+    # the likelihood alone would go on to short lengthscales, which are slow besides.
+    run = Run(network, gp, part, settings, hold_theta=pretrained and until is not None)
+    best = Best(network, gp)
     history: list[EpochRecord] = []
     diverged, stopped = None, False
     saved = None if checkpoint is None else checkpoint.begin()

@@ -38,7 +38,14 @@ class Run:
     posterior: Posterior
     surrogate: Surrogate
 
-    def __init__(self, network: nn.Module, gp: Layer, part: Part, settings: Settings) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        gp: Layer,
+        part: Part,
+        settings: Settings,
+        hold_theta: bool = False,
+    ) -> None:
         n = len(part.y)
         self.network, self.layer, self.part, self.settings = network, gp, part, settings
         self.full = settings.algorithm == "full"
@@ -48,7 +55,7 @@ class Run:
         self.at_epoch_end = self.delay == batches
         # Foreign modules may register frozen parameters (a Keras layer keeps its seed as one).
         self.w = [p for p in network.parameters() if p.requires_grad]
-        theta = [p for p in gp.parameters() if p.requires_grad]
+        theta = [] if hold_theta else [p for p in gp.parameters() if p.requires_grad]
         self.w_optimiser = torch.optim.AdamW(
             _groups(self.w), lr=settings.lr, weight_decay=settings.weight_decay
         )
