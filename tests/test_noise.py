@@ -1,5 +1,7 @@
 """Errors of rows that were not trained on: their size, shape and tails, and intervals from them."""
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,14 @@ from scipy.stats import t as student_t
 
 from seqgp import SequenceGP, SequenceNet
 from seqgp.metrics import coverage, coverage_error, nlpd
-from seqgp.training.noise import Calibration, Errors, fit_calibration, fit_shape, ranks_kept
+from seqgp.training.noise import (
+    Calibration,
+    Errors,
+    clear_shift,
+    fit_calibration,
+    fit_shape,
+    ranks_kept,
+)
 
 
 def errors(n, *, slope=0.0, dof=np.inf, seed=0, width=3, scale=1.0):
@@ -92,7 +101,7 @@ def test_the_shape_of_a_known_length_is_the_same_again():
 
 def test_radius_is_the_order_statistic():
     scores = np.arange(1.0, 101.0)[:, None]
-    found = Calibration(np.ones(1), np.zeros(1), np.full(1, np.inf), rows=100, scores=scores)
+    found = replace(Calibration.none(1), rows=100, scores=scores)
     assert found.radius(0.5) == 51.0  # ⌈101 · 0.5⌉
     assert found.radius(0.95) == 96.0
     with pytest.raises(ValueError, match="needs 199 validation rows, and there were 100"):
@@ -107,10 +116,32 @@ def test_of_many_errors_some_are_kept_and_never_a_smaller_one():
     assert len(kept) <= 2000
     assert (kept[0], kept[-1]) == (1, rows)
     scores = kept[:, None].astype(float)
-    found = Calibration(np.ones(1), np.zeros(1), np.full(1, np.inf), rows=rows, scores=scores)
+    found = replace(Calibration.none(1), rows=rows, scores=scores)
     for level in (0.5, 0.9, 0.95, 0.999):
         exact = np.ceil((rows + 1) * level)
         assert exact <= found.radius(level)[0] <= exact + rows / 1900
+
+
+def test_a_shift_needs_errors_on_one_side_all_along():
+    rng = np.random.default_rng(0)
+    noise = torch.as_tensor(rng.standard_normal((2000, 3)))
+    noise[:, 1] += 0.5
+    noise[:, 2] += torch.linspace(-1.0, 1.2, 2000)  # off in the end, and to the other side before
+    shift = clear_shift(noise)
+    assert shift[1] == noise[:, 1].mean()
+    assert shift[0] == shift[2] == 0.0
+    assert clear_shift(noise[:499])[1] == 0.0  # too few rows to say
+
+
+def test_errors_that_wander_are_rarely_taken_for_a_shift():
+    """Neighbours correlated by 0.9: a standard error as of independent rows would see a third of them."""
+    rng = np.random.default_rng(1)
+    error = np.zeros((2000, 400))
+    for t in range(1, 2000):
+        error[t] = 0.9 * error[t - 1] + rng.standard_normal(400)
+    independent = 3.0 * error.std(0) / np.sqrt(2000)
+    assert np.mean(np.abs(error.mean(0)) > independent) > 0.3
+    assert (clear_shift(torch.as_tensor(error)) != 0.0).double().mean() < 0.04
 
 
 # The estimator, end to end.
@@ -194,7 +225,10 @@ def test_refit_trains_on_all_rows_and_keeps_what_validation_said():
     # No validation rows are left to say how far the likelihood may move them.
     torch.testing.assert_close(dict(model.gp_.state_dict()), theta, rtol=0.0, atol=0.0)
     assert model.n_rows_ == 1400
-    assert model.calibration_ is said
+    for field in fields(said):
+        np.testing.assert_array_equal(
+            getattr(model.calibration_, field.name), getattr(said, field.name)
+        )
     assert model.history_.epoch.iloc[-1] == best
     assert model.pretrained_epochs_ == early
     assert model.noise_shape_ is not None
@@ -241,3 +275,39 @@ def test_intervals_of_several_outputs_and_their_errors():
         model.interval(X, 95)
     with pytest.raises(ValueError, match="no validation errors"):
         SequenceGP(**OPTIONS | {"epochs": 1, "calibrate": False}).fit(X, y).interval(X)
+
+
+def test_a_level_that_moved_after_training_is_followed():
+    X, y = series(2400, "gaussian")
+    y = y + np.where(np.arange(2400) < 1000, 0.0, 0.6)
+    model = SequenceGP(**OPTIONS).fit(X[:1000], y[:1000], validation=(X[1000:1600], y[1000:1600]))
+    unit = model.y_scaler_.scale
+    assert float(model.calibration_.shift[0] * unit) == pytest.approx(0.6, abs=0.08)
+    before, std = model.predict(X[1600:], return_std=True)
+    assert abs(np.mean(y[1600:] - before)) < 0.08
+    assert coverage(y[1600:], before, std, 0.95, model.dof_[0]) == pytest.approx(0.95, abs=0.03)
+    # Rows of the new level join the posterior at that level, and are not counted twice.
+    model.update(X[1000:1600], y[1000:1600])
+    assert abs(np.mean(y[1600:] - model.predict(X[1600:]))) < 0.08
+
+
+def test_rows_held_back_at_the_new_level_join_the_posterior_there():
+    X, y = series(2400, "gaussian")
+    y = y + np.where(np.arange(2400) < 1000, 0.0, 0.6)
+    model = SequenceGP(**OPTIONS | {"validation_fraction": 0.375}).fit(X[:1600], y[:1600])
+    assert float(model.calibration_.shift[0]) > 0.0
+    assert abs(np.mean(y[1600:] - model.predict(X[1600:]))) < 0.08
+
+
+def test_refit_is_not_shifted_and_as_unsure_as_before_the_shift():
+    X, y = series(2400, "gaussian")
+    y = y + np.where(np.arange(2400) < 1000, 0.0, 0.6)
+    model = SequenceGP(**OPTIONS).fit(X[:1000], y[:1000], validation=(X[1000:1600], y[1000:1600]))
+    off = float(model.calibration_.shift[0] * model.y_scaler_.scale)
+    _, std = model.predict(X[1600:], return_std=True)
+    model.refit(X[:1600], y[:1600])
+    assert not model.calibration_.shift.any()
+    _, wider = model.predict(X[1600:], return_std=True)
+    assert np.mean(wider) > np.hypot(np.mean(std), 0.8 * off)
+    said = model.calibration_.scale.copy()
+    np.testing.assert_array_equal(model.refit(X[:1600], y[:1600]).calibration_.scale, said)

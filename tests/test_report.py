@@ -153,8 +153,8 @@ def test_coverage_comes_with_its_sampling_error(report, findings):
 def calibrated(findings, shape, **options):
     """The findings with another calibration of the model."""
     model = copy.copy(findings.estimator)
-    plain = {"scale": np.full(1, 4.0), "trust": np.ones(1), "dof": np.full(1, np.inf), "rows": 26}
-    model.calibration_, model.noise_shape_ = Calibration(**plain | options), shape
+    plain = replace(Calibration.none(1), scale=np.full(1, 4.0), trust=np.ones(1), rows=26)
+    model.calibration_, model.noise_shape_ = replace(plain, **options), shape
     return replace(findings, estimator=model)
 
 
@@ -167,13 +167,18 @@ def test_words_about_deviations(findings):
     cells = Page(tostring(learned_table(heavy), encoding="unicode")).text
     assert (
         "correction of deviations × 2, on average shape of errors Student's t, 4.6 degrees of freedom "
-        "noise depends on the window yes" in cells
+        "shift since training none noise depends on the window yes" in cells
     )
     plain = calibrated(findings, None)
     assert "Student" not in corrections(plain)
     assert "the same for all windows" in corrections(plain)
     cells = Page(tostring(learned_table(plain), encoding="unicode")).text
-    assert "× 2 shape of errors bell curve noise depends on the window no" in cells
+    assert "× 2 shape of errors bell curve shift since training none noise" in cells
+    assert "level has moved" not in corrections(plain)
+    moved = calibrated(findings, None, shift=np.array([-0.5]))
+    assert "level has moved" in corrections(moved)
+    cells = Page(tostring(learned_table(moved), encoding="unicode")).text
+    assert f"shift since training {number(-0.5 * moved.estimator.y_scaler_.scale)} noise" in cells
     assert "nothing was corrected" in corrections(calibrated(findings, None, rows=0))
 
 

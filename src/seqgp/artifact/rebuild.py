@@ -85,8 +85,9 @@ def _history(header: Estimator, shelf: Shelf) -> pd.DataFrame:
 
 
 def _calibration(header: Estimator, shelf: Shelf) -> Calibration:
-    scale, trust, tail = (
-        shelf.take(f"calibration.{name}", (header.outputs,)) for name in ("scale", "trust", "tail")
+    scale, trust, tail, shift = (
+        shelf.take(f"calibration.{name}", (header.outputs,))
+        for name in ("scale", "trust", "tail", "shift")
     )
     if not ((scale > 0).all() and (tail >= 0).all() and (tail < 0.5).all()):
         raise ArtifactError("its calibration has a scale or tails that no calibration has")
@@ -100,7 +101,7 @@ def _calibration(header: Estimator, shelf: Shelf) -> Calibration:
     if quieter is not None and not (quieter >= 1.0).all():
         raise ArtifactError("its calibration makes the signal louder, which no calibration does")
     return Calibration(
-        scale, trust, dof, header.noise_steps, header.validation_rows, scores, quieter
+        scale, trust, dof, shift, header.noise_steps, header.validation_rows, scores, quieter
     )
 
 

@@ -136,7 +136,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
 
         From the same initial weights, for the epochs that ``fit`` found best; nothing is held back.
         After pre-training, the kernel's parameters are those that ``fit`` ended with.
-        What validation rows said of the errors' size is kept, since there are none to ask again.
+        What validation rows said of the errors' size is kept, since there are none to ask again; a mean
+        that was shifted for them no longer is, since they are trained on, and deviations allow for it.
         Newer rows than those trained on are often worth the second training.
         """
         windows, targets = self._more_rows(X, y)
@@ -236,10 +237,15 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         H = encode(self.network_, every)
         known = None if until is None else self.calibration_
         calibrate(self, part, H[: n - held], validation, trained, settings, known)
-        self.statistics_ = self.layer_.statistics(H, whole.y)
+        y = torch.cat([part.y, self._unshifted(whole.y[n - held :])])
+        self.statistics_ = self.layer_.statistics(H, y)
         self._condition()
         self._inspect(H, trained)
         return stopped
+
+    def _unshifted(self, y: Tensor) -> Tensor:
+        """Targets of rows newer than those trained on, less what their mean is shifted by."""
+        return y - torch.as_tensor(self.calibration_.shift, device=y.device)
 
     @property
     def variance_scale_(self) -> Array:
@@ -367,6 +373,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
             shape = None
             if observed and self.noise_shape_ is not None:
                 shape = self.noise_shape_(torch.cat([features, mean], 1))
+        mean = mean + torch.as_tensor(self.calibration_.shift, device=device)
         factor = self.calibration_.factor(shape, mean)
         size = (len(H), *self.y_scaler_.shift.shape)
         means = self.y_scaler_.inverse(mean.cpu().numpy().reshape(size))

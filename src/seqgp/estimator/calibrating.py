@@ -18,6 +18,7 @@ from seqgp.training.health import warn_if_overconfident
 from seqgp.training.noise import (
     Calibration,
     Errors,
+    clear_shift,
     errors_from,
     fit_calibration,
     fit_shape,
@@ -42,7 +43,9 @@ def calibrate(
 ) -> None:
     """Learn the size of signal and errors, at latent points ``H`` of the training part.
 
-    Where that is ``known``, only the shape of the errors is learnt.
+    Where that is ``known``, only the shape of the errors is learnt. Rows that the mean was off on are
+    then trained on, so it is no longer shifted; whether newer rows will be off again is not known, and
+    errors may be as large as before the shift.
     """
     model.noise_shape_ = None
     if known is None and (validation is None or trained.variance_scale is None):
@@ -53,10 +56,12 @@ def calibrate(
     with torch.no_grad():
         posterior = model.layer_.posterior(statistics)
     if known is not None:
-        model.calibration_ = known
+        train = _errors(model, posterior, part, errors_from(part.y))
         if known.steps:
-            train = _errors(model, posterior, part, errors_from(part.y))
             model.noise_shape_, _ = fit_shape(train, steps=known.steps)
+        size = (train.variance.mean(0).cpu().numpy()) * known.scale
+        scale = known.scale * (1.0 + known.shift**2 / size)
+        model.calibration_ = replace(known, scale=scale, shift=np.zeros_like(scale))
         return
     assert validation is not None
     assert trained.variance_scale is not None
@@ -67,10 +72,12 @@ def calibrate(
         scale = variance_scale(held.error, held.variance, _NETWORK_ROWS).cpu().numpy()
         model.calibration_ = scored(replace(plain, scale=scale), held)
         return
+    shift = clear_shift(held.error)
+    held = replace(held, error=held.error - shift)
     shape, steps = fit_shape(_errors(model, posterior, part, errors_from(part.y)), held)
     model.noise_shape_ = shape if steps else None
     found = fit_calibration(held, model.noise_shape_, steps)
-    model.calibration_ = replace(found, quieter=quieter)
+    model.calibration_ = replace(found, shift=shift.cpu().numpy(), quieter=quieter)
 
 
 def _quieten(

@@ -82,8 +82,8 @@ class SequenceGP(SequenceRegressor):
         select: what the best epoch is best in, on validation rows: ``"nlpd"`` (the predictive
             density: mean and deviation together) or ``"rmse"`` (the mean alone).
         calibrate: let validation rows say how much of what the kernel takes for signal is signal,
-            and how large errors are, where, and with what tails; epochs are compared with errors of
-            that size. Nothing is done without validation rows.
+            whether the level has moved since, and how large errors are, where, and with what tails;
+            epochs are compared with errors of that size. Nothing is done without validation rows.
         restarts: train so many times from different random weights and keep the best, by the same
             measure as the best epoch. The likelihood of a recurrent kernel has bad local optima.
         lag: T, for flattened ``X``; without it each column is one step of a single feature.
@@ -280,7 +280,7 @@ class SequenceGP(SequenceRegressor):
         z = torch.as_tensor(self.y_scaler_.transform(targets), device=device)
         part = self._part(windows_on(device, windows, self.x_scaler_), z.reshape(len(z), -1))
         H = encode(self.network_, part.windows)
-        self.statistics_ = self.statistics_ + self.layer_.statistics(H, part.y)
+        self.statistics_ = self.statistics_ + self.layer_.statistics(H, self._unshifted(part.y))
         self.n_rows_ += len(z)
         self._condition()
         return self

@@ -192,6 +192,11 @@ def corrections(findings: Findings) -> str:
         f"Errors on {known.rows:,} rows held back set the rest. The correction is a factor on the "
         "predicted deviations; 1 means none."
     )
+    if known.shift.any():
+        text += (
+            " From the first to the last of those rows errors lay to one side, so predictions are shifted "
+            "by their mean: the level has moved since training."
+        )
     if np.isfinite(known.dof).any():
         text += (
             " The degrees of freedom of Student's t say how heavy the tails are: the fewer, the more often "

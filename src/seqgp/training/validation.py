@@ -25,6 +25,12 @@ A log likelihood ratio of 3 would do for rows that are independent and new to th
 neighbouring rows are alike, so that ten count as one, and a pre-trained network's epoch was chosen on the
 same rows, which flatters the network alone: on Actuator (101 rows, 14 nats) it was the worse choice.
 """
+_WORTH_LINE = 3.0
+"""The same against a line, which those rows had no part in.
+
+On two recordings of the electric drives that are in no table, fits gained 0.002 to 1.2 nats of 49 rows by
+a lower signal, and test errors were up to a tenth larger for it.
+"""
 
 
 @dataclass(frozen=True)
@@ -74,9 +80,9 @@ def quieten(layer: GP, statistics: Any, score: Callable[[Posterior], Tensor], ro
     """Divide signal variances by the powers of ten that suit validation rows best; those powers.
 
     The likelihood of training rows takes for signal whatever is alike in neighbouring rows, also
-    where it is like nothing else. What is left without any signal is the mean function: a line that
-    validation rows had no part in, so that the signal has to be worth something to them; or a network's
-    readout, whose epoch they chose, so that they have to say clearly that it is better alone.
+    where it is like nothing else. What is left without any signal is the mean function: a line, or a
+    network's readout, whose epoch validation rows chose, so that they have to say more clearly that it is
+    better alone.
     """
     kept = {name: value.detach().clone() for name, value in layer.state_dict().items()}
     first = lowest = score(layer.posterior(statistics))
@@ -91,7 +97,7 @@ def quieten(layer: GP, statistics: Any, score: Callable[[Posterior], Tensor], ro
         if not bool(falling.any()):
             break
         factor, lowest = torch.where(falling, trial, factor), torch.where(falling, value, lowest)
-    worth = WORTH if isinstance(layer, OffsetGP) else 0.0
+    worth = WORTH if isinstance(layer, OffsetGP) else _WORTH_LINE
     factor = torch.where(rows * (first - lowest) > worth, factor, torch.ones_like(factor))
     layer.load_state_dict(kept)
     if bool((factor > 1.0).any()):
