@@ -133,6 +133,7 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 select=rmse",
     ),
     ("car-yaw", "lstm", "regression"): (
         "dropout=0.3 epochs=40 hidden=128",
