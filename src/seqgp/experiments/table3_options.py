@@ -64,6 +64,8 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "dropout=0.4 weight_decay=0.1 epochs=12 layers=1 hidden=128 pretrain_epochs=30 "
         "pretrain_lr=0.002 lr=0.0005",
         "dropout=0.25 weight_decay=0.1 epochs=30 skip=1",
+        "dropout=0.4 weight_decay=0.1 epochs=10 readout=1 layers=2 hidden=128 "
+        "pretrain_epochs=30 pretrain_lr=0.002 lr=0.0005 select=rmse",
     ),
     ("gef-wind", "lstm", "regression"): (
         "batch_size=512 epochs=12 dropout=0.3 weight_decay=0.5 hidden=128",
@@ -127,13 +129,13 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ),
     ("car-speed", "gp-lstm", "autoregression"): (
         "epochs=30 dropout=0.2 lr=0.0003 weight_decay=1",
-        "epochs=10 dropout=0.2 lr=0.001",
         "epochs=10 dropout=0.2 lr=0.001 select=rmse",
+        "epochs=10 dropout=0.2 lr=0.001",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 dropout=0.2 "
         "select=rmse",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 select=rmse",
     ),
     ("car-yaw", "lstm", "regression"): (
         "dropout=0.3 epochs=40 hidden=128",
@@ -188,12 +190,12 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "epochs=40 dropout=0.2 lr=0.0003",
     ),
     ("car-lead", "gp-lstm", "autoregression"): (
+        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002 select=rmse",
         "epochs=20 dropout=0.2 lr=0.0003 hidden=32",
-        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
-        "epochs=10 dropout=0.2 lr=0.001",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.0005 dropout=0.2 "
         "select=rmse",
+        "epochs=10 dropout=0.2 lr=0.001",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002",
     ),
 }
