@@ -44,28 +44,28 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ),
     ("gef-power", "gp-narx", "regression"): ("dropout=0.25 weight_decay=0.1 epochs=30",),
     ("gef-power", "gp-lstm", "regression"): (
-        "dropout=0.25 weight_decay=0.1 epochs=30 readout=1",
-        "dropout=0.25 weight_decay=0.1 epochs=30",
-        "dropout=0.4 weight_decay=0.1 epochs=30 readout=1 hidden=128 layers=2",
-        "dropout=0.25 weight_decay=0.1 epochs=30 pretrain_epochs=15",
-        "dropout=0.25 weight_decay=0.1 epochs=30 lr=0.001 hidden=128",
-        "dropout=0.25 weight_decay=0.1 epochs=30 layers=2 hidden=128",
-        "dropout=0.4 weight_decay=0.1 epochs=12 layers=2 hidden=128 pretrain_epochs=30 "
-        "pretrain_lr=0.002 lr=0.0002 theta_steps=10",
-        "dropout=0.4 weight_decay=0.1 epochs=12 layers=2 hidden=128 pretrain_epochs=30 "
-        "pretrain_lr=0.002 lr=0.0005",
-        "dropout=0.4 weight_decay=0.1 epochs=30 hidden=128",
-        "dropout=0.25 weight_decay=0.1 epochs=30 hidden=128",
         "dropout=0.4 weight_decay=0.1 epochs=10 readout=1 layers=2 hidden=128 "
         "pretrain_epochs=30 pretrain_lr=0.002 lr=0.0005",
-        "dropout=0.4 weight_decay=0.5 epochs=30 hidden=256",
-        "dropout=0.4 weight_decay=0.1 epochs=12 layers=2 hidden=128 pretrain_epochs=30 "
-        "pretrain_lr=0.002 lr=0.0005 input_dropout=0.05",
-        "dropout=0.4 weight_decay=0.1 epochs=12 layers=1 hidden=128 pretrain_epochs=30 "
-        "pretrain_lr=0.002 lr=0.0005",
-        "dropout=0.25 weight_decay=0.1 epochs=30 skip=1",
         "dropout=0.4 weight_decay=0.1 epochs=10 readout=1 layers=2 hidden=128 "
         "pretrain_epochs=30 pretrain_lr=0.002 lr=0.0005 select=rmse",
+        "dropout=0.4 weight_decay=0.1 epochs=12 layers=2 hidden=128 pretrain_epochs=30 "
+        "pretrain_lr=0.002 lr=0.0005 input_dropout=0.05",
+        "dropout=0.25 weight_decay=0.1 epochs=30 readout=1",
+        "dropout=0.4 weight_decay=0.1 epochs=12 layers=1 hidden=128 pretrain_epochs=30 "
+        "pretrain_lr=0.002 lr=0.0005",
+        "dropout=0.4 weight_decay=0.1 epochs=12 layers=2 hidden=128 pretrain_epochs=30 "
+        "pretrain_lr=0.002 lr=0.0005",
+        "dropout=0.4 weight_decay=0.1 epochs=12 layers=2 hidden=128 pretrain_epochs=30 "
+        "pretrain_lr=0.002 lr=0.0002 theta_steps=10",
+        "dropout=0.25 weight_decay=0.1 epochs=30 pretrain_epochs=15",
+        "dropout=0.25 weight_decay=0.1 epochs=30",
+        "dropout=0.4 weight_decay=0.1 epochs=30 readout=1 hidden=128 layers=2",
+        "dropout=0.25 weight_decay=0.1 epochs=30 lr=0.001 hidden=128",
+        "dropout=0.25 weight_decay=0.1 epochs=30 layers=2 hidden=128",
+        "dropout=0.4 weight_decay=0.1 epochs=30 hidden=128",
+        "dropout=0.25 weight_decay=0.1 epochs=30 hidden=128",
+        "dropout=0.4 weight_decay=0.5 epochs=30 hidden=256",
+        "dropout=0.25 weight_decay=0.1 epochs=30 skip=1",
     ),
     ("gef-wind", "lstm", "regression"): (
         "batch_size=512 epochs=12 dropout=0.3 weight_decay=0.5 hidden=128",
