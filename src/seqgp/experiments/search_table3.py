@@ -66,7 +66,9 @@ def markdown(table: pd.DataFrame) -> str:
     lines = [
         "# Options of table 3, searched on validation rows",
         "",
-        f"Validation RMSE (z), mean over {table.seed.nunique()} seed(s); the lowest of a row is taken.",
+        f"Validation RMSE (z), mean over up to {table.seed.nunique()} seeds; the lowest of a row is taken. "
+        "A GP's mean may be shifted by what it is off on these rows, a plain network's is not, so compare "
+        "options of one model only.",
         "",
         "| data | model | mode | options | RMSE z | NLPD |",
         "| --- | --- | --- | --- | --- | --- |",
