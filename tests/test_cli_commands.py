@@ -78,7 +78,8 @@ def test_fit_scores_are_those_of_unseen_rows(folder):
     twin.fit(table[:cut])
     found = twin.predict(table[cut:])
     truth = table["load"][cut:].to_numpy()
-    expected = scores(truth, found["mean"], found["std"], twin.state_.target_std[0])
+    dof = twin.model_.dof_[0]
+    expected = scores(truth, found["mean"], found["std"], twin.state_.target_std[0], dof=dof)
     document = json.loads((folder / "fit.json").read_text())["test"]["model"]
     assert {key: document[key] for key in expected} == pytest.approx(expected, rel=1e-4)
     assert document["cov95_error"] == pytest.approx(coverage_error(len(truth)))
