@@ -58,7 +58,9 @@ def test_predict_is_the_model_on_windows_cut_by_hand(df, fitted):
     mean, std = fitted.model_.predict(X, return_std=True)
     np.testing.assert_allclose(found["mean"].iloc[LAG:], mean, rtol=1e-6)
     np.testing.assert_allclose(found["std"].iloc[LAG:], std, rtol=1e-6)
-    np.testing.assert_allclose(found["q0.9"].iloc[LAG:], mean + norm.ppf(0.9) * std, rtol=1e-6)
+    (dof,) = fitted.model_.dof_
+    far = t.ppf(0.9, dof) * np.sqrt((dof - 2.0) / dof)  # deviations, of a t with deviation 1
+    np.testing.assert_allclose(found["q0.9"].iloc[LAG:], mean + far * std, rtol=1e-6)
     assert found.attrs["counts"] == {
         "rows": len(df),
         "predicted": len(df) - LAG,
@@ -184,6 +186,7 @@ def test_forecast_is_the_loop_written_by_hand(df, fitted):
     u = df["u"].to_numpy()
     past = np.repeat(df[["v", "y"]].to_numpy()[None, TRAIN - LAG : TRAIN], samples, 0)
     carrier = fitted.state_.carrier
+    tails = np.array([3.0, fitted.model_.dof_[0]])  # v is a Gaussian's, whatever is drawn for it
     for k in range(steps):
         known = np.broadcast_to(u[TRAIN + k - LAG + 1 : TRAIN + k + 1, None], (samples, LAG, 1))
         X = np.concatenate([known, past], axis=2)
@@ -191,7 +194,10 @@ def test_forecast_is_the_loop_written_by_hand(df, fitted):
         y_mean, y_std = fitted.model_.predict(X, return_std=True)
         mean = np.stack([v_mean, y_mean], 1)
         std = np.stack([np.full(samples, carrier.std[0]), y_std], 1)
-        drawn = mean + std * rng.standard_normal((samples, 2))
+        normal = rng.standard_normal((samples, 2))
+        chi = rng.chisquare(np.broadcast_to(tails, (samples, 2)))
+        drawn = mean + std * normal
+        drawn[:, 1] = y_mean + y_std * normal[:, 1] * np.sqrt((tails[1] - 2.0) / chi[:, 1])
         np.testing.assert_allclose(found.paths[:, k], drawn[:, 1], rtol=1e-5, atol=1e-6)
         assert found.frame["mean"].iloc[k] == pytest.approx(y_mean.mean(), rel=1e-5, abs=1e-6)
         spread = np.sqrt((y_std**2).mean() + y_mean.var())
