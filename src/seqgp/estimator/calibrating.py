@@ -59,7 +59,7 @@ def calibrate(
         train = _errors(model, posterior, part, errors_from(part.y))
         if known.steps:
             model.noise_shape_, _ = fit_shape(train, steps=known.steps)
-        size = (train.variance.mean(0).cpu().numpy()) * known.scale
+        size = known.scale * train.variance.mean(0).cpu().numpy()
         scale = known.scale * (1.0 + known.shift**2 / size)
         model.calibration_ = replace(known, scale=scale, shift=np.zeros_like(scale))
         return
