@@ -347,6 +347,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     ) -> Array | tuple[Array, Array]:
         """Mean ``(n,)`` or ``(n, outputs)``, and with ``return_std`` the standard deviation.
 
+        The mean is shifted where validation rows said clearly that the level has moved since training.
         The deviation is that of a new observation, which is Student's t with ``dof_`` degrees of
         freedom around the mean (a Gaussian where that is infinite); ``observed=False`` gives that of
         the latent function, without the noise. The mean function's own uncertainty is part of both,

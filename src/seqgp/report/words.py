@@ -194,8 +194,8 @@ def corrections(findings: Findings) -> str:
     )
     if known.shift.any():
         text += (
-            " From the first to the last of those rows errors lay to one side, so predictions are shifted "
-            "by their mean: the level has moved since training."
+            " Errors on those rows lay clearly to one side, so predictions are shifted by their mean: the "
+            "level has moved since training."
         )
     if np.isfinite(known.dof).any():
         text += (
