@@ -438,7 +438,12 @@ def test_nothing_is_unpickled(path, monkeypatch):
 def test_a_readout_in_its_unit_a_shift_and_a_lowered_signal_come_back(tmp_path):
     """All decide predictions or what ``refit`` does, and none follows from the rest of the file."""
     model = _fitted(outputs=2, readout=True, pretrain_epochs=2, validation_fraction=0.4)
-    said = replace(model.calibration_, quieter=np.array([1.0, 100.0]), shift=np.array([0.3, -0.1]))
+    said = replace(
+        model.calibration_,
+        quieter=np.array([1.0, 100.0]),
+        slope=np.array([0.4, 1.0]),
+        shift=np.array([0.3, -0.1]),
+    )
     model.calibration_ = said
     assert float(model.network_[1].readout.unit[0]) != 1.0
     path = tmp_path / "model.seqgp"
@@ -449,6 +454,7 @@ def test_a_readout_in_its_unit_a_shift_and_a_lowered_signal_come_back(tmp_path):
         twin.network_[1].readout.unit, model.network_[1].readout.unit, rtol=0, atol=0
     )
     np.testing.assert_array_equal(twin.calibration_.quieter, said.quieter)
+    np.testing.assert_array_equal(twin.calibration_.slope, said.slope)
     np.testing.assert_array_equal(twin.calibration_.shift, said.shift)
     X, y = _data(2)
     np.testing.assert_array_equal(
@@ -456,4 +462,7 @@ def test_a_readout_in_its_unit_a_shift_and_a_lowered_signal_come_back(tmp_path):
     )
     model.calibration_ = replace(said, quieter=np.array([1.0, 0.0]))
     with pytest.raises(ArtifactError, match="louder"):  # what is saved is made again first
+        save(model, path)
+    model.calibration_ = replace(said, slope=np.array([0.4, 1.5]))
+    with pytest.raises(ArtifactError, match="not from 0 to 1"):
         save(model, path)

@@ -14,6 +14,7 @@ from seqgp.training.noise import (
     Calibration,
     Errors,
     clear_shift,
+    clear_slope,
     fit_calibration,
     fit_shape,
     ranks_kept,
@@ -29,7 +30,7 @@ def errors(n, *, slope=0.0, dof=np.inf, seed=0, width=3, scale=1.0):
         unit = rng.standard_t(dof, n) * np.sqrt((dof - 2) / dof)
     error = torch.as_tensor(unit) * torch.exp(0.5 * slope * features[:, 0]) * scale
     zeros = torch.zeros(n, 1, dtype=torch.float64)
-    return Errors(features, zeros, error[:, None], torch.ones_like(zeros))
+    return Errors(features, zeros, zeros, error[:, None], torch.ones_like(zeros))
 
 
 def test_the_size_of_gaussian_errors_is_found():
@@ -275,6 +276,65 @@ def test_intervals_of_several_outputs_and_their_errors():
         model.interval(X, 95)
     with pytest.raises(ValueError, match="no validation errors"):
         SequenceGP(**OPTIONS | {"epochs": 1, "calibrate": False}).fit(X, y).interval(X)
+
+
+def learnt_and_left(n, learnt, left):
+    """Held rows of which ``learnt`` was predicted beyond the mean function, and ``left`` was there."""
+    learnt, left = (torch.as_tensor(each, dtype=torch.float64)[:, None] for each in (learnt, left))
+    return Errors(learnt, learnt, learnt, left - learnt, torch.ones_like(learnt))
+
+
+def test_slope_is_that_of_least_squares_where_it_is_certain():
+    rng = np.random.default_rng(0)
+    learnt = rng.normal(size=5000) + 3.0
+    left = 0.7 * learnt + 0.1 * rng.normal(size=5000) + 1.0  # the level is not the slope's
+    assert float(clear_slope(learnt_and_left(5000, learnt, left))) == pytest.approx(
+        np.polyfit(learnt, left, 1)[0], abs=1e-4
+    )
+    assert float(clear_slope(learnt_and_left(5000, learnt, 1.5 * learnt))) == 1.0
+    assert float(clear_slope(learnt_and_left(5000, learnt, -learnt))) == 0.0
+    assert float(clear_slope(learnt_and_left(499, learnt[:499], -learnt[:499]))) == 1.0  # too few
+    assert 0.0 <= float(clear_slope(learnt_and_left(5000, 0.0 * learnt, left))) <= 1.0
+
+
+@pytest.mark.parametrize("size", [0.05, 0.1, 0.3])
+def test_a_shrunk_slope_costs_little_where_all_was_true_and_gains_where_it_was_chance(size):
+    """Excess squared error of the shrunk part, in units of the error from leaving all of it out."""
+    rng = np.random.default_rng(1)
+    true, chance = [], []
+    for _ in range(200):
+        learnt = size * rng.normal(size=600)
+        noise = rng.normal(size=600)
+        for kept, left in ((true, learnt + noise), (chance, noise)):
+            slope = float(clear_slope(learnt_and_left(600, learnt, left)))
+            kept.append((1.0 - slope) ** 2 if kept is true else slope**2)
+    assert np.mean(chance) < 0.65  # all of it would cost 1
+    assert np.mean(true) < (0.65 if size < 0.1 else 0.3 if size < 0.3 else 0.03)
+
+
+def test_slope_is_judged_by_blocks_in_time():
+    """An agreement in one stretch of time alone is chance, however many rows it has."""
+    rng = np.random.default_rng(2)
+    learnt = np.repeat(rng.normal(size=20), 100)
+    left = np.where(np.arange(2000) < 200, learnt, 0.0) + 0.01 * rng.normal(size=2000)
+    alike = float(clear_slope(learnt_and_left(2000, learnt, left)))
+    spread = rng.permutation(2000)
+    mixed = float(clear_slope(learnt_and_left(2000, learnt[spread], left[spread])))
+    assert alike < 0.5 * mixed
+
+
+def test_predictions_have_so_much_of_what_was_learnt_as_the_slope_says():
+    X, y = series(900, "gaussian")
+    model = SequenceGP(**OPTIONS | {"epochs": 3}).fit(X[:700], y[:700])
+    ends = []
+    for slope in (0.0, 0.25, 1.0):
+        model.calibration_ = replace(model.calibration_, slope=np.array([slope]))
+        ends.append(model.predict(X[700:]))
+    np.testing.assert_allclose(ends[1], 0.75 * ends[0] + 0.25 * ends[2])
+    line = model.mean_function_.predict(torch.as_tensor(model.x_scaler_.transform(X[700:])))[0]
+    np.testing.assert_allclose(ends[0], model.y_scaler_.inverse(line.numpy()[:, 0]), rtol=1e-6)
+    model.calibration_ = replace(model.calibration_, slope=np.array([0.25]))
+    assert float(model.refit(X[:700], y[:700]).calibration_.slope[0]) == 0.25
 
 
 def test_a_level_that_moved_after_training_is_followed():

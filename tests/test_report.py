@@ -167,14 +167,22 @@ def test_words_about_deviations(findings):
     cells = Page(tostring(learned_table(heavy), encoding="unicode")).text
     assert (
         "correction of deviations × 2, on average shape of errors Student's t, 4.6 degrees of freedom "
-        "shift since training none noise depends on the window yes" in cells
+        "of what was learned, used 100% shift since training none noise depends on the window yes"
+        in cells
     )
     plain = calibrated(findings, None)
     assert "Student" not in corrections(plain)
     assert "the same for all windows" in corrections(plain)
     cells = Page(tostring(learned_table(plain), encoding="unicode")).text
-    assert "× 2 shape of errors bell curve shift since training none noise" in cells
+    assert (
+        "× 2 shape of errors bell curve of what was learned, used 100% shift since training none noise"
+        in cells
+    )
     assert "level has moved" not in corrections(plain)
+    assert "bore out less" not in corrections(plain)
+    less = calibrated(findings, None, slope=np.array([0.35]))
+    assert "bore out less than all" in corrections(less)
+    assert "used 35%" in Page(tostring(learned_table(less), encoding="unicode")).text
     moved = calibrated(findings, None, shift=np.array([-0.5]))
     assert "level has moved" in corrections(moved)
     cells = Page(tostring(learned_table(moved), encoding="unicode")).text

@@ -85,12 +85,14 @@ def _history(header: Estimator, shelf: Shelf) -> pd.DataFrame:
 
 
 def _calibration(header: Estimator, shelf: Shelf) -> Calibration:
-    scale, trust, tail, shift = (
+    scale, trust, tail, slope, shift = (
         shelf.take(f"calibration.{name}", (header.outputs,))
-        for name in ("scale", "trust", "tail", "shift")
+        for name in ("scale", "trust", "tail", "slope", "shift")
     )
     if not ((scale > 0).all() and (tail >= 0).all() and (tail < 0.5).all()):
         raise ArtifactError("its calibration has a scale or tails that no calibration has")
+    if not ((slope >= 0).all() and (slope <= 1).all()):
+        raise ArtifactError("its calibration has a slope that is not from 0 to 1")
     with np.errstate(divide="ignore"):
         dof = 1.0 / tail
     scores = None
@@ -101,7 +103,7 @@ def _calibration(header: Estimator, shelf: Shelf) -> Calibration:
     if quieter is not None and not (quieter >= 1.0).all():
         raise ArtifactError("its calibration makes the signal louder, which no calibration does")
     return Calibration(
-        scale, trust, dof, shift, header.noise_steps, header.validation_rows, scores, quieter
+        scale, trust, dof, slope, shift, header.noise_steps, header.validation_rows, scores, quieter
     )
 
 

@@ -248,6 +248,11 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         return y - torch.as_tensor(self.calibration_.shift, device=y.device)
 
     @property
+    def _slope(self) -> Tensor:
+        """Factor ``(outputs,)`` on the posterior's mean."""
+        return torch.as_tensor(self.calibration_.slope, device=self.posterior_.noise.device)
+
+    @property
     def variance_scale_(self) -> Array:
         """Factor on predictive variances, one per output, from validation rows."""
         return self.calibration_.scale
@@ -347,7 +352,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     ) -> Array | tuple[Array, Array]:
         """Mean ``(n,)`` or ``(n, outputs)``, and with ``return_std`` the standard deviation.
 
-        The mean is shifted where validation rows said clearly that the level has moved since training.
+        Of what was learnt beyond the mean function the mean has as much as validation rows bear out, and
+        it is shifted where they said clearly that the level has moved since training.
         The deviation is that of a new observation, which is Student's t with ``dof_`` degrees of
         freedom around the mean (a Gaussian where that is infinite); ``observed=False`` gives that of
         the latent function, without the noise. The mean function's own uncertainty is part of both,
@@ -370,7 +376,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         features, H = encode_both(self.network_, inputs)
         with torch.no_grad():
             pieces = [self.posterior_.predict(h, observed) for h in H.split(PREDICT_ROWS)]
-            mean = mean + torch.cat([piece[0] for piece in pieces])
+            mean = mean + self._slope * torch.cat([piece[0] for piece in pieces])
             shape = None
             if observed and self.noise_shape_ is not None:
                 shape = self.noise_shape_(torch.cat([features, mean], 1))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from seqgp.estimator.rows import part_of
 from seqgp.inference import Posterior
+from seqgp.means import LinearMean
 from seqgp.training import Part, Settings, Trained, encode, quieten, score_of
 from seqgp.training.calibration import variance_scale
 from seqgp.training.health import warn_if_overconfident
@@ -19,6 +20,7 @@ from seqgp.training.noise import (
     Calibration,
     Errors,
     clear_shift,
+    clear_slope,
     errors_from,
     fit_calibration,
     fit_shape,
@@ -57,6 +59,7 @@ def calibrate(
         posterior = model.layer_.posterior(statistics)
     if known is not None:
         train = _errors(model, posterior, part, errors_from(part.y))
+        train = train.with_slope(torch.as_tensor(known.slope, device=H.device))
         if known.steps:
             model.noise_shape_, _ = fit_shape(train, steps=known.steps)
         size = known.scale * train.variance.mean(0).cpu().numpy()
@@ -72,12 +75,19 @@ def calibrate(
         scale = variance_scale(held.error, held.variance, _NETWORK_ROWS).cpu().numpy()
         model.calibration_ = scored(replace(plain, scale=scale), held)
         return
+    # A line is a model that new rows may well prefer; without one there is nothing to go back to.
+    line = isinstance(model.mean_function_, LinearMean)
+    slope = clear_slope(held) if line else torch.ones_like(held.error[0])
+    held = held.with_slope(slope)
     shift = clear_shift(held.error)
     held = replace(held, error=held.error - shift)
-    shape, steps = fit_shape(_errors(model, posterior, part, errors_from(part.y)), held)
+    train = _errors(model, posterior, part, errors_from(part.y)).with_slope(slope)
+    shape, steps = fit_shape(train, held)
     model.noise_shape_ = shape if steps else None
     found = fit_calibration(held, model.noise_shape_, steps)
-    model.calibration_ = replace(found, shift=shift.cpu().numpy(), quieter=quieter)
+    model.calibration_ = replace(
+        found, slope=slope.cpu().numpy(), shift=shift.cpu().numpy(), quieter=quieter
+    )
 
 
 def _quieten(
@@ -117,9 +127,9 @@ def _errors(model: Any, posterior: Posterior, part: Part, rows: Tensor) -> Error
     features, H = encode_both(model.network_, windows)
     with torch.no_grad():
         found = [posterior.predict(h, observed=True) for h in H.split(PREDICT_ROWS)]
-    error = y - torch.cat([m for m, _ in found]).reshape(y.shape)
+    learnt = torch.cat([m for m, _ in found]).reshape(y.shape)
     variance = torch.cat([v for _, v in found]).reshape(y.shape) + more
-    return Errors(features, mean + y - error, error, variance)
+    return Errors(features, mean + learnt, learnt, y - learnt, variance)
 
 
 class _Both(nn.Module):

@@ -67,8 +67,8 @@ def markdown(table: pd.DataFrame) -> str:
         "# Options of table 3, searched on validation rows",
         "",
         f"Validation RMSE (z), mean over up to {table.seed.nunique()} seeds; the lowest of a row is taken. "
-        "A GP's mean may be shifted by what it is off on these rows, a plain network's is not, so compare "
-        "options of one model only.",
+        "A GP's mean may be shifted and drawn to a line by what these rows say, a plain network's is not: "
+        "compare options of one model only.",
         "",
         "| data | model | mode | options | RMSE z | NLPD |",
         "| --- | --- | --- | --- | --- | --- |",

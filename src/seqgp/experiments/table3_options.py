@@ -105,47 +105,74 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "hidden=128",
     ),
     ("car-speed", "lstm", "regression"): (
+        "dropout=0.5 epochs=40 hidden=512",
         "dropout=0.3 epochs=40 hidden=128",
+        "dropout=0.5 epochs=40 hidden=256",
         "dropout=0.3 epochs=40",
         "dropout=0.3 epochs=40 weight_decay=0.5",
+        "dropout=0.5 epochs=40 hidden=256 layers=2",
         "dropout=0.3 epochs=40 input_dropout=0.1",
         "dropout=0.1 epochs=40 lr=0.001",
+        "dropout=0.5 epochs=40 hidden=256 mean=linear",
     ),
     ("car-speed", "gp-narx", "regression"): ("dropout=0.3 epochs=40",),
     ("car-speed", "gp-lstm", "regression"): (
+        "dropout=0.5 hidden=512 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 "
+        "pretrain_lr=0.002 select=rmse",
         "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 "
         "pretrain_lr=0.002 select=rmse",
+        "dropout=0.5 hidden=256 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 "
+        "pretrain_lr=0.002 select=rmse",
         "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 pretrain_lr=0.002",
+        "dropout=0.5 hidden=256 layers=2 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 "
+        "pretrain_lr=0.002 select=rmse",
+        "dropout=0.5 hidden=256 mean=linear epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 "
+        "pretrain_lr=0.002 select=rmse",
         "dropout=0.3 epochs=40 weight_decay=0.1",
     ),
     ("car-speed", "lstm", "autoregression"): (
+        "epochs=30",
         "epochs=30 lr=0.0005",
         "epochs=30 lr=0.0005 dropout=0.2",
-        "epochs=30",
     ),
     ("car-speed", "gp-narx", "autoregression"): (
         "epochs=30 dropout=0.2 lr=0.001",
         "epochs=30",
     ),
     ("car-speed", "gp-lstm", "autoregression"): (
-        "epochs=30 dropout=0.2 lr=0.0003 weight_decay=1",
-        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
-        "epochs=10 dropout=0.2 lr=0.001",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 dropout=0.2 "
-        "select=rmse",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
+        "epochs=10 dropout=0.2 lr=0.001",
+        "epochs=30 dropout=0.2 lr=0.0003 weight_decay=1",
+        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 select=rmse",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 dropout=0.2 "
+        "select=rmse",
     ),
     ("car-yaw", "lstm", "regression"): (
+        "dropout=0.5 epochs=40 hidden=512",
+        "dropout=0.5 epochs=40 hidden=256",
+        "dropout=0.5 epochs=40 hidden=256 layers=2",
         "dropout=0.3 epochs=40 hidden=128",
+        "dropout=0.5 epochs=40 hidden=256 mean=linear",
         "dropout=0.3 epochs=40",
         "dropout=0.3 epochs=40 weight_decay=0.5",
         "dropout=0.3 epochs=40 input_dropout=0.1",
         "dropout=0.1 epochs=40 lr=0.001",
     ),
-    ("car-yaw", "gp-narx", "regression"): ("dropout=0.3 epochs=40",),
+    ("car-yaw", "gp-narx", "regression"): (
+        "dropout=0.5 epochs=40 hidden=256",
+        "dropout=0.3 epochs=40",
+    ),
     ("car-yaw", "gp-lstm", "regression"): (
+        "dropout=0.5 hidden=512 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 "
+        "pretrain_lr=0.002 select=rmse",
+        "dropout=0.5 hidden=256 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 "
+        "pretrain_lr=0.002 select=rmse",
+        "dropout=0.5 hidden=256 layers=2 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 "
+        "pretrain_lr=0.002 select=rmse",
+        "dropout=0.5 hidden=256 mean=linear epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 "
+        "pretrain_lr=0.002 select=rmse",
         "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 "
         "pretrain_lr=0.002 select=rmse",
         "dropout=0.3 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 hidden=128 pretrain_lr=0.002",
@@ -162,8 +189,8 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "epochs=30",
     ),
     ("car-yaw", "gp-lstm", "autoregression"): (
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
         "epochs=30 dropout=0.2 lr=0.001",
         "epochs=30",
     ),
@@ -175,9 +202,11 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ),
     ("car-lanes", "gp-narx", "autoregression"): ("epochs=20 theta_steps=2 lr=0.001 dropout=0.2",),
     ("car-lanes", "gp-lstm", "autoregression"): (
+        "epochs=20 theta_steps=2 lr=0.001 dropout=0.2 select=rmse",
         "epochs=10 theta_steps=2 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 "
         "select=rmse",
         "epochs=20 theta_steps=2 lr=0.001 dropout=0.2",
+        "epochs=20 theta_steps=2 lr=0.0003 dropout=0.2 weight_decay=1",
     ),
     ("car-lead", "lstm", "autoregression"): (
         "epochs=40",
@@ -190,13 +219,13 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "epochs=40 dropout=0.2 lr=0.0003",
     ),
     ("car-lead", "gp-lstm", "autoregression"): (
-        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002 select=rmse",
-        "epochs=20 dropout=0.2 lr=0.0003 hidden=32",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002",
+        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.0005 dropout=0.2 "
         "select=rmse",
         "epochs=10 dropout=0.2 lr=0.001",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002",
+        "epochs=20 dropout=0.2 lr=0.0003 hidden=32",
     ),
 }
 _WHOLE = {"epochs", "pretrain_epochs", "batch_size", "hidden", "layers", "theta_steps"}

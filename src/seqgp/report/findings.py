@@ -163,7 +163,8 @@ def _latent(forecaster: Forecaster, df: pd.DataFrame) -> Latent | None:
     if isinstance(estimator.mean_function_, LinearMean):
         with torch.no_grad():
             mean, _ = estimator.posterior_.predict(H)
-        part = mean.cpu().numpy().reshape(shape) * estimator.y_scaler_.scale
+        used = estimator.calibration_.slope * estimator.y_scaler_.scale
+        part = mean.cpu().numpy().reshape(shape) * used
     return Latent(
         H=H.cpu().numpy(),
         y=table.targets(layout)[windows.time],
