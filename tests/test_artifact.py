@@ -442,9 +442,11 @@ def test_a_readout_in_its_unit_a_shift_and_a_lowered_signal_come_back(tmp_path):
         model.calibration_,
         quieter=np.array([1.0, 100.0]),
         slope=np.array([0.4, 1.0]),
+        share=np.array([1.0, 0.6]),
         shift=np.array([0.3, -0.1]),
     )
     model.calibration_ = said
+    model._condition()
     assert float(model.network_[1].readout.unit[0]) != 1.0
     path = tmp_path / "model.seqgp"
     save(model, path)
@@ -455,6 +457,7 @@ def test_a_readout_in_its_unit_a_shift_and_a_lowered_signal_come_back(tmp_path):
     )
     np.testing.assert_array_equal(twin.calibration_.quieter, said.quieter)
     np.testing.assert_array_equal(twin.calibration_.slope, said.slope)
+    np.testing.assert_array_equal(twin.calibration_.share, said.share)
     np.testing.assert_array_equal(twin.calibration_.shift, said.shift)
     X, y = _data(2)
     np.testing.assert_array_equal(

@@ -30,7 +30,7 @@ def errors(n, *, slope=0.0, dof=np.inf, seed=0, width=3, scale=1.0):
         unit = rng.standard_t(dof, n) * np.sqrt((dof - 2) / dof)
     error = torch.as_tensor(unit) * torch.exp(0.5 * slope * features[:, 0]) * scale
     zeros = torch.zeros(n, 1, dtype=torch.float64)
-    return Errors(features, zeros, zeros, error[:, None], torch.ones_like(zeros))
+    return Errors(features, zeros, zeros, zeros, error[:, None], torch.ones_like(zeros))
 
 
 def test_the_size_of_gaussian_errors_is_found():
@@ -278,23 +278,21 @@ def test_intervals_of_several_outputs_and_their_errors():
         SequenceGP(**OPTIONS | {"epochs": 1, "calibrate": False}).fit(X, y).interval(X)
 
 
-def learnt_and_left(n, learnt, left):
-    """Held rows of which ``learnt`` was predicted beyond the mean function, and ``left`` was there."""
+def slope_of(learnt, left, start=0.0):
     learnt, left = (torch.as_tensor(each, dtype=torch.float64)[:, None] for each in (learnt, left))
-    return Errors(learnt, learnt, learnt, left - learnt, torch.ones_like(learnt))
+    return float(clear_slope(learnt, left, start))
 
 
-def test_slope_is_that_of_least_squares_where_it_is_certain():
+@pytest.mark.parametrize("start", [0.0, 1.0])
+def test_slope_is_that_of_least_squares_where_it_is_certain(start):
     rng = np.random.default_rng(0)
     learnt = rng.normal(size=5000) + 3.0
     left = 0.7 * learnt + 0.1 * rng.normal(size=5000) + 1.0  # the level is not the slope's
-    assert float(clear_slope(learnt_and_left(5000, learnt, left))) == pytest.approx(
-        np.polyfit(learnt, left, 1)[0], abs=1e-4
-    )
-    assert float(clear_slope(learnt_and_left(5000, learnt, 1.5 * learnt))) == 1.0
-    assert float(clear_slope(learnt_and_left(5000, learnt, -learnt))) == 0.0
-    assert float(clear_slope(learnt_and_left(499, learnt[:499], -learnt[:499]))) == 1.0  # too few
-    assert 0.0 <= float(clear_slope(learnt_and_left(5000, 0.0 * learnt, left))) <= 1.0
+    assert slope_of(learnt, left, start) == pytest.approx(np.polyfit(learnt, left, 1)[0], abs=1e-4)
+    assert slope_of(learnt, 1.5 * learnt, start) == 1.0
+    assert slope_of(learnt, -learnt, start) == 0.0
+    assert slope_of(learnt[:499], -learnt[:499], start) == 1.0  # too few to say
+    assert 0.0 <= slope_of(0.0 * learnt, left, start) <= 1.0
 
 
 @pytest.mark.parametrize("size", [0.05, 0.1, 0.3])
@@ -305,9 +303,8 @@ def test_a_shrunk_slope_costs_little_where_all_was_true_and_gains_where_it_was_c
     for _ in range(200):
         learnt = size * rng.normal(size=600)
         noise = rng.normal(size=600)
-        for kept, left in ((true, learnt + noise), (chance, noise)):
-            slope = float(clear_slope(learnt_and_left(600, learnt, left)))
-            kept.append((1.0 - slope) ** 2 if kept is true else slope**2)
+        true.append((1.0 - slope_of(learnt, learnt + noise)) ** 2)
+        chance.append(slope_of(learnt, noise) ** 2)
     assert np.mean(chance) < 0.65  # all of it would cost 1
     assert np.mean(true) < (0.65 if size < 0.1 else 0.3 if size < 0.3 else 0.03)
 
@@ -317,10 +314,27 @@ def test_slope_is_judged_by_blocks_in_time():
     rng = np.random.default_rng(2)
     learnt = np.repeat(rng.normal(size=20), 100)
     left = np.where(np.arange(2000) < 200, learnt, 0.0) + 0.01 * rng.normal(size=2000)
-    alike = float(clear_slope(learnt_and_left(2000, learnt, left)))
-    spread = rng.permutation(2000)
-    mixed = float(clear_slope(learnt_and_left(2000, learnt[spread], left[spread])))
-    assert alike < 0.5 * mixed
+    mixed = rng.permutation(2000)
+    assert slope_of(learnt, left) < 0.5 * slope_of(learnt[mixed], left[mixed])
+
+
+def test_a_gp_beside_a_readout_has_the_share_that_it_is_given():
+    X, y = series(900, "gaussian")
+    model = SequenceGP(**OPTIONS | {"epochs": 2, "pretrain_epochs": 3, "readout": True})
+    model.fit(X[:700], y[:700])
+    ends = []
+    for share in (0.0, 0.25, 1.0):
+        model.calibration_ = replace(model.calibration_, share=np.array([share]))
+        model._condition()
+        ends.append(model.predict(X[700:]))
+    assert np.abs(ends[2] - ends[0]).max() > 0.0
+    np.testing.assert_allclose(ends[1], 0.75 * ends[0] + 0.25 * ends[2])
+    inputs = torch.as_tensor(model.x_scaler_.transform(X[700:]), dtype=torch.float32)
+    with torch.no_grad():
+        alone = model.network_(inputs)[:, model.gp_.latent_dim :].double().numpy()[:, 0]
+    np.testing.assert_allclose(ends[0], model.y_scaler_.inverse(alone), rtol=1e-6)
+    model.calibration_ = replace(model.calibration_, share=np.array([0.25]))
+    assert float(model.refit(X[:700], y[:700]).calibration_.share[0]) == 0.25
 
 
 def test_predictions_have_so_much_of_what_was_learnt_as_the_slope_says():

@@ -107,6 +107,7 @@ def estimator_parts(model: SequenceRegressor) -> tuple[Estimator, Arrays]:
         "calibration.scale": said.scale,
         "calibration.trust": said.trust,
         "calibration.slope": said.slope,
+        "calibration.share": said.share,
         "calibration.shift": said.shift,
         "calibration.tail": 1.0 / said.dof,  # finite for a Gaussian too
     }

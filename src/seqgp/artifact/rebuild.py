@@ -85,14 +85,14 @@ def _history(header: Estimator, shelf: Shelf) -> pd.DataFrame:
 
 
 def _calibration(header: Estimator, shelf: Shelf) -> Calibration:
-    scale, trust, tail, slope, shift = (
+    scale, trust, tail, slope, share, shift = (
         shelf.take(f"calibration.{name}", (header.outputs,))
-        for name in ("scale", "trust", "tail", "slope", "shift")
+        for name in ("scale", "trust", "tail", "slope", "share", "shift")
     )
     if not ((scale > 0).all() and (tail >= 0).all() and (tail < 0.5).all()):
         raise ArtifactError("its calibration has a scale or tails that no calibration has")
-    if not ((slope >= 0).all() and (slope <= 1).all()):
-        raise ArtifactError("its calibration has a slope that is not from 0 to 1")
+    if not all(((part >= 0) & (part <= 1)).all() for part in (slope, share)):
+        raise ArtifactError("its calibration has a slope or share that is not from 0 to 1")
     with np.errstate(divide="ignore"):
         dof = 1.0 / tail
     scores = None
@@ -103,7 +103,16 @@ def _calibration(header: Estimator, shelf: Shelf) -> Calibration:
     if quieter is not None and not (quieter >= 1.0).all():
         raise ArtifactError("its calibration makes the signal louder, which no calibration does")
     return Calibration(
-        scale, trust, dof, slope, shift, header.noise_steps, header.validation_rows, scores, quieter
+        scale=scale,
+        trust=trust,
+        dof=dof,
+        slope=slope,
+        share=share,
+        shift=shift,
+        steps=header.noise_steps,
+        rows=header.validation_rows,
+        scores=scores,
+        quieter=quieter,
     )
 
 

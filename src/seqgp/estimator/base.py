@@ -6,7 +6,7 @@ import copy
 import os
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,7 +25,7 @@ from seqgp.estimator.calibrating import PREDICT_ROWS, calibrate, encode_both
 from seqgp.estimator.identity import identity
 from seqgp.estimator.options import check_options, resolve_device
 from seqgp.estimator.rows import pair_of, part_of, rows_of, windows_on
-from seqgp.inference import Posterior
+from seqgp.inference import OffsetPosterior, Posterior
 from seqgp.means import MeanFunction, fit_mean
 from seqgp.training import Checkpoint, Ends, Layer, Part, Settings, Trained, encode, train
 from seqgp.training.noise import Calibration, NoiseShape
@@ -265,7 +265,11 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     def _condition(self) -> None:
         """The posterior from the statistics at hand."""
         with torch.no_grad():
-            self.posterior_: Posterior = self.layer_.posterior(self.statistics_)
+            posterior = self.layer_.posterior(self.statistics_)
+        if isinstance(posterior, OffsetPosterior):
+            share = torch.as_tensor(self.calibration_.share, device=posterior.noise.device)
+            posterior = replace(posterior, share=share)
+        self.posterior_: Posterior = posterior
         self.nlml_ = float(self.posterior_.nlml)
 
     def _kinds(self, outputs: int) -> tuple[bool, ...]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seqgp.estimator.rows import part_of
-from seqgp.inference import Posterior
+from seqgp.inference import OffsetPosterior, Posterior
 from seqgp.means import LinearMean
 from seqgp.training import Part, Settings, Trained, encode, quieten, score_of
 from seqgp.training.calibration import variance_scale
@@ -59,7 +59,8 @@ def calibrate(
         posterior = model.layer_.posterior(statistics)
     if known is not None:
         train = _errors(model, posterior, part, errors_from(part.y))
-        train = train.with_slope(torch.as_tensor(known.slope, device=H.device))
+        share, slope = (torch.as_tensor(v, device=H.device) for v in (known.share, known.slope))
+        train = train.with_share(share).with_slope(slope)
         if known.steps:
             model.noise_shape_, _ = fit_shape(train, steps=known.steps)
         size = known.scale * train.variance.mean(0).cpu().numpy()
@@ -75,18 +76,26 @@ def calibrate(
         scale = variance_scale(held.error, held.variance, _NETWORK_ROWS).cpu().numpy()
         model.calibration_ = scored(replace(plain, scale=scale), held)
         return
-    # A line is a model that new rows may well prefer; without one there is nothing to go back to.
-    line = isinstance(model.mean_function_, LinearMean)
-    slope = clear_slope(held) if line else torch.ones_like(held.error[0])
-    held = held.with_slope(slope)
+    share = slope = torch.ones_like(held.error[0])
+    if isinstance(posterior, OffsetPosterior):
+        gp = held.learnt - held.readout
+        share = clear_slope(gp, held.error + gp, start=1.0)
+        held = held.with_share(share)
+    if isinstance(model.mean_function_, LinearMean):
+        slope = clear_slope(held.learnt, held.error + held.learnt, start=0.0)
+        held = held.with_slope(slope)
     shift = clear_shift(held.error)
     held = replace(held, error=held.error - shift)
-    train = _errors(model, posterior, part, errors_from(part.y)).with_slope(slope)
-    shape, steps = fit_shape(train, held)
+    train = _errors(model, posterior, part, errors_from(part.y))
+    shape, steps = fit_shape(train.with_share(share).with_slope(slope), held)
     model.noise_shape_ = shape if steps else None
     found = fit_calibration(held, model.noise_shape_, steps)
     model.calibration_ = replace(
-        found, slope=slope.cpu().numpy(), shift=shift.cpu().numpy(), quieter=quieter
+        found,
+        slope=slope.cpu().numpy(),
+        share=share.cpu().numpy(),
+        shift=shift.cpu().numpy(),
+        quieter=quieter,
     )
 
 
@@ -129,7 +138,10 @@ def _errors(model: Any, posterior: Posterior, part: Part, rows: Tensor) -> Error
         found = [posterior.predict(h, observed=True) for h in H.split(PREDICT_ROWS)]
     learnt = torch.cat([m for m, _ in found]).reshape(y.shape)
     variance = torch.cat([v for _, v in found]).reshape(y.shape) + more
-    return Errors(features, mean + learnt, learnt, y - learnt, variance)
+    readout = torch.zeros_like(learnt)
+    if isinstance(posterior, OffsetPosterior):
+        readout = H[:, posterior.latent_dim :].to(learnt).reshape(y.shape)
+    return Errors(features, mean + learnt, learnt, readout, y - learnt, variance)
 
 
 class _Both(nn.Module):

@@ -21,11 +21,13 @@ class OffsetPosterior(Posterior):
 
     inner: Posterior
     latent_dim: int
+    share: Tensor | float = 1.0
+    """Of the inner posterior's mean that is added, ``(outputs,)`` or one for all."""
 
     def _moments(self, h: Tensor, variance: bool) -> tuple[Tensor, Tensor | None]:
         latent, prediction = self._split(h)
         mean, spread = self.inner._moments(latent, variance)
-        return mean + prediction.to(mean), spread
+        return self.share * mean + prediction.to(mean), spread
 
     def prior_covariance(self, h: Tensor) -> Tensor:
         """k(h, h) of the inner posterior, ``(outputs, n, n)``."""

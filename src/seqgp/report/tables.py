@@ -108,8 +108,11 @@ def learned_table(findings: Findings) -> Element | None:
         ["shape of errors", *(_tails(dof) for dof in np.broadcast_to(known.dof, (outputs,)))]
     )
     depends = np.broadcast_to(known.trust, (outputs,)) > 0 if shaped else [False] * outputs
-    borne_out = np.broadcast_to(known.slope, (outputs,))
-    rows.append(["of what was learned, used", *(f"{100 * each:.0f}%" for each in borne_out)])
+    used = {"of what was learned, used": known.slope}
+    if estimator.readout:
+        used["of the GP beside the readout, used"] = known.share
+    for name, part in used.items():
+        rows.append([name, *(f"{100 * each:.0f}%" for each in np.broadcast_to(part, (outputs,)))])
     moved = np.broadcast_to(known.shift, (outputs,)) * unit
     rows.append(["shift since training", *(number(each) if each else "none" for each in moved)])
     rows.append(["noise depends on the window", *("yes" if each else "no" for each in depends)])

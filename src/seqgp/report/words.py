@@ -192,7 +192,7 @@ def corrections(findings: Findings) -> str:
         f"Errors on {known.rows:,} rows held back set the rest. The correction is a factor on the "
         "predicted deviations; 1 means none."
     )
-    if (known.slope < 1.0).any():
+    if (known.slope < 1.0).any() or (known.share < 1.0).any():
         text += (
             " Where those rows bore out less than all of what was learned, predictions have only so much "
             "of it."
