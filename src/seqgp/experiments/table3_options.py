@@ -144,8 +144,8 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
         "epochs=10 dropout=0.2 lr=0.001",
         "epochs=30 dropout=0.2 lr=0.0003 weight_decay=1",
-        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 select=rmse",
+        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 dropout=0.2 "
         "select=rmse",
     ),
@@ -160,10 +160,7 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "dropout=0.3 epochs=40 input_dropout=0.1",
         "dropout=0.1 epochs=40 lr=0.001",
     ),
-    ("car-yaw", "gp-narx", "regression"): (
-        "dropout=0.5 epochs=40 hidden=256",
-        "dropout=0.3 epochs=40",
-    ),
+    ("car-yaw", "gp-narx", "regression"): ("dropout=0.3 epochs=40",),
     ("car-yaw", "gp-lstm", "regression"): (
         "dropout=0.5 hidden=512 epochs=15 pretrain_epochs=40 readout=1 lr=0.0005 "
         "pretrain_lr=0.002 select=rmse",
@@ -219,11 +216,11 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "epochs=40 dropout=0.2 lr=0.0003",
     ),
     ("car-lead", "gp-lstm", "autoregression"): (
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002",
-        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.0005 dropout=0.2 "
         "select=rmse",
+        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
         "epochs=10 dropout=0.2 lr=0.001",
         "epochs=20 dropout=0.2 lr=0.0003 hidden=32",
     ),
