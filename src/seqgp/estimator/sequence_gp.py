@@ -81,8 +81,9 @@ class SequenceGP(SequenceRegressor):
         patience: stop after so many epochs without improvement, or None.
         select: what the best epoch is best in, on validation rows: ``"nlpd"`` (the predictive
             density: mean and deviation together) or ``"rmse"`` (the mean alone).
-        calibrate: let validation rows say how much of what the kernel takes for signal is signal,
-            whether the level has moved since, and how large errors are, where, and with what tails;
+        calibrate: let validation rows say how much of what the kernel takes for signal is signal, how
+            much of what was learnt beyond a line they bear out, whether the level has moved since, and
+            how large errors are, where, and with what tails;
             epochs are compared with errors of that size. Nothing is done without validation rows.
         restarts: train so many times from different random weights and keep the best, by the same
             measure as the best epoch. The likelihood of a recurrent kernel has bad local optima.
