@@ -109,6 +109,15 @@ def _lanes(axis: Any, rows: dict[Any, Any], frame: int) -> None:
     axis.set_ylabel("metres ahead" if frame == 0 else "")
 
 
+def _standing(truth: Any) -> dict[int, list[int]]:
+    """Frames by the first of those that are within a quarter of a metre of it: one label for all."""
+    found: dict[int, list[int]] = {}
+    for k in range(len(truth)):
+        first = next((j for j in found if abs(truth[j] - truth[k]).max() < 0.25), k)
+        found.setdefault(first, []).append(k)
+    return found
+
+
 def _lead(axis: Any, rows: dict[Any, Any]) -> None:
     from matplotlib.patches import Ellipse
 
@@ -121,7 +130,9 @@ def _lead(axis: Any, rows: dict[Any, Any]) -> None:
             2 * 2.45 * sx,
         )  # 95% of a Gaussian in the plane lies in 2.45 deviations
         axis.add_patch(Ellipse((y, x), *size, color="C0", alpha=0.3, lw=0))
-        axis.annotate(str(k + 1), (truth[k, 1], truth[k, 0]), xytext=(6, 4),
+    for first, frames in _standing(truth).items():
+        text = ", ".join(str(k + 1) for k in frames)
+        axis.annotate(text, (truth[first, 1], truth[first, 0]), xytext=(6, 4),
                       textcoords="offset points", fontsize=8)  # fmt: skip
     axis.plot(mean[:, 1], mean[:, 0], "C0+", ms=8, label="GP-LSTM, 95% ellipse")
     axis.plot(plain[:, 1], plain[:, 0], "C1x", ms=6, label="LSTM")
