@@ -76,10 +76,11 @@ def markdown(table: pd.DataFrame) -> str:
         "inside their central interval, with its standard deviation over seeds in brackets; PIT error is "
         "the mean distance of the PIT's percentiles from uniform ones; cost is the time of training as a "
         f"multiple of {FIRST}'s of the same seed, the median of the seeds: a rough one, since not all "
-        "were trained side by side. Bold is the best of a column: the lowest, and of coverages the one "
-        "nearest to its level, not counting persistence and ridge, which have one constant error bar. In "
-        "regression, persistence knows the last target, which the others are not given. A narrow interval "
-        "is no merit by itself, so no width is bold. Split conformal prediction has no density.",
+        "were trained side by side, and none where the machines were of two kinds. Bold is the best of a "
+        "column: the lowest, and of coverages the one nearest to its level, not counting persistence and "
+        "ridge, which have one constant error bar. In regression, persistence knows the last target, which "
+        "the others are not given. A narrow interval is no merit by itself, so no width is bold. Split "
+        "conformal prediction has no density.",
     ]
     for task, part in _tasks_in(table):
         lines += ["", f"## {task}", "", *_task_lines(part)]
