@@ -10,11 +10,10 @@ from scipy.stats import t as student_t
 
 from seqgp import SequenceGP, SequenceNet
 from seqgp.metrics import coverage, coverage_error, nlpd
+from seqgp.training.corrections import clear_shift, clear_slope
 from seqgp.training.noise import (
     Calibration,
     Errors,
-    clear_shift,
-    clear_slope,
     fit_calibration,
     fit_shape,
     ranks_kept,
@@ -316,6 +315,31 @@ def test_slope_is_judged_by_blocks_in_time():
     left = np.where(np.arange(2000) < 200, learnt, 0.0) + 0.01 * rng.normal(size=2000)
     mixed = rng.permutation(2000)
     assert slope_of(learnt, left) < 0.5 * slope_of(learnt[mixed], left[mixed])
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"mean": "linear"}, "slope"),
+        ({"readout": True, "pretrain_epochs": 15, "pretrain_lr": 0.01}, "share"),
+    ],
+)
+def test_fit_leaves_out_what_validation_rows_do_not_bear_out(options, name):
+    """A wave that is 0.6 of its size in rows newer than those trained on."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(2400, 6, 1))
+    wave = np.cos(2.0 * X[:, -1, 0])
+    y = X[:, -1, 0] + np.where(np.arange(2400) < 800, 1.0, 0.6) * wave
+    y += 0.1 * rng.standard_normal(2400)
+    model = SequenceGP(**OPTIONS | {"epochs": 20} | options)
+    model.fit(X[:800], y[:800], validation=(X[800:1600], y[800:1600]))
+    found = {each: float(getattr(model.calibration_, each)[0]) for each in ("slope", "share")}
+    assert 0.1 < found.pop(name) < 0.9
+    assert found.popitem()[1] == 1.0  # no line in the one, no readout in the other
+    kept = model.score(X[1600:], y[1600:])
+    model.calibration_ = replace(model.calibration_, slope=np.ones(1), share=np.ones(1))
+    model._condition()
+    assert kept > model.score(X[1600:], y[1600:]) + 0.005
 
 
 def test_a_gp_beside_a_readout_has_the_share_that_it_is_given():

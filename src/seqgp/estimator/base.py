@@ -248,11 +248,6 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         return y - torch.as_tensor(self.calibration_.shift, device=y.device)
 
     @property
-    def _slope(self) -> Tensor:
-        """Factor ``(outputs,)`` on the posterior's mean."""
-        return torch.as_tensor(self.calibration_.slope, device=self.posterior_.noise.device)
-
-    @property
     def variance_scale_(self) -> Array:
         """Factor on predictive variances, one per output, from validation rows."""
         return self.calibration_.scale
@@ -380,7 +375,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         features, H = encode_both(self.network_, inputs)
         with torch.no_grad():
             pieces = [self.posterior_.predict(h, observed) for h in H.split(PREDICT_ROWS)]
-            mean = mean + self._slope * torch.cat([piece[0] for piece in pieces])
+            slope = torch.as_tensor(self.calibration_.slope, device=device)
+            mean = mean + slope * torch.cat([piece[0] for piece in pieces])
             shape = None
             if observed and self.noise_shape_ is not None:
                 shape = self.noise_shape_(torch.cat([features, mean], 1))

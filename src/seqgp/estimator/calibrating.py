@@ -15,12 +15,11 @@ from seqgp.inference import OffsetPosterior, Posterior
 from seqgp.means import LinearMean
 from seqgp.training import Part, Settings, Trained, encode, quieten, score_of
 from seqgp.training.calibration import variance_scale
+from seqgp.training.corrections import clear_shift, clear_slope
 from seqgp.training.health import warn_if_overconfident
 from seqgp.training.noise import (
     Calibration,
     Errors,
-    clear_shift,
-    clear_slope,
     errors_from,
     fit_calibration,
     fit_shape,

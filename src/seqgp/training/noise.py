@@ -2,15 +2,11 @@
 
 A deep kernel trained on the marginal likelihood tends to be over-confident: its noise is that of rows
 it has seen. Once the signal has the size that suits rows it has not seen
-(:mod:`seqgp.training.validation`), five things correct that, and make the mean no worse:
+(:mod:`seqgp.training.validation`) and the mean is what they bear out (:mod:`seqgp.training.corrections`),
+three things correct that, at no cost in accuracy:
 
 - a small network sees where training errors are large and where they are small: the noise's *shape*.
   Training rows are many, and the pattern of their errors is that of new ones, only their size is not;
-- the *slope* of validation targets on what was learnt beyond a line, and of what a network's readout leaves
-  on the GP beside it (the GP's *share*), where they are below 1: part of what was learnt is not there in
-  new rows;
-- a *shift* of the mean, where validation errors are off to one side from their beginning to their end:
-  a level that has moved since training goes on being where it is;
 - three numbers an output, from validation rows: the *scale* of the variance, the *trust* in the shape
   (0 where it says nothing of new rows), and the *dof* of Student's t, for tails heavier than a Gaussian's;
 - the validation errors themselves, divided by their deviations: intervals from those hold their level
@@ -19,7 +15,6 @@ it has seen. Once the signal has the size that suits rows it has not seen
 References:
     The Promises and Pitfalls of Deep Kernel Learning, Ober, Rasmussen and van der Wilk 2021,
     arXiv:2102.12108. Algorithmic Learning in a Random World, Vovk, Gammerman and Shafer 2005.
-    Regression, Prediction and Shrinkage, Copas 1983.
 """
 
 from __future__ import annotations
@@ -38,8 +33,6 @@ __all__ = [
     "Calibration",
     "Errors",
     "NoiseShape",
-    "clear_shift",
-    "clear_slope",
     "errors_from",
     "fit_calibration",
     "fit_shape",
@@ -65,10 +58,6 @@ _SCALE_ROWS = 20.0
 _TAIL, _TAIL_NATS = 0.2, 5.0
 _MOST_TAIL = 0.4  # of 1/dof: at 1/2 there is no variance
 _GAUSSIAN = 1e-3  # 1/dof below which tails are a Gaussian's
-# Errors of neighbouring rows are alike, so a mean is judged by those of blocks in time, and so is a slope;
-# fewer or shorter blocks say nothing of how it varies. Of ten independent ones 1.5% have a mean three
-# deviations from 0.
-_BLOCKS, _BLOCK_ROWS, _CLEAR = 10, 50, 3.0
 _SCORES = 2000  # validation errors that are kept, evenly in rank
 
 
@@ -185,64 +174,6 @@ def errors_from(y: Tensor) -> Tensor:
     """Which of the rows ``y`` ``(n, outputs)`` errors are learnt from: all, or evenly spaced ones."""
     n = len(y)
     return torch.linspace(0, n - 1, min(n, _ROWS), device=y.device).round().long()
-
-
-def clear_slope(learnt: Tensor, left: Tensor, start: float) -> Tensor:
-    """Slope, 0 to 1, of what was ``left`` to be learnt on what was: ``(n, outputs)`` → ``(outputs,)``.
-
-    Moved to where it starts from by as much as it is uncertain (James and Stein's rule). For what was
-    learnt beyond a line that is 0: a part that explains little and may be chance is left out. For a GP
-    beside the readout that it was trained on it is 1: the likelihood of many rows speaks for the GP.
-
-    Both were tried on the rows before the test parts, cut again into training, validation and test rows.
-    With past targets of the car, load and wind (74 fits of GP-LSTM and LSTM about a line), test errors fell
-    by 0.4% on average, those of GP-LSTM by 0.7% on yaw rates and 3.4% on lanes; from 1 by 0.1%. Of 16
-    fits with a readout six lost 0.7 to 6.7% by their GP, with the share only one of them, 0.7%; six gained
-    1.4 to 11.7%, with the share 1.4 to 11.1% (from 0 less). Without a line (load, wind, speed and yaw rate
-    from other columns) there is no simpler model to go back to, and a slope did harm.
-
-    >>> import torch
-    >>> wave = torch.sin(torch.arange(1000.0))[:, None]
-    >>> clear_slope(wave, 0.6 * wave, 0.0), clear_slope(wave, -wave, 0.0), clear_slope(wave, 2 * wave, 1.0)
-    (tensor([0.6000]), tensor([0.]), tensor([1.]))
-    """
-    if len(left) < _BLOCKS * _BLOCK_ROWS:
-        return torch.ones_like(left[0])
-    learnt, left = learnt - learnt.mean(0), left - left.mean(0)  # a level is the shift's
-
-    def summed(rows: Tensor) -> Tensor:
-        return torch.stack([block.sum(0) for block in rows.tensor_split(_BLOCKS)])
-
-    products, squares = summed(learnt * left), summed(learnt.square())
-    total = squares.sum(0).clamp_min(torch.finfo(left.dtype).tiny)
-    slope = products.sum(0) / total
-    chance = (products - slope * squares).square().sum(0) * _BLOCKS / (_BLOCKS - 1)
-    # Not less than if no two rows were alike: ten blocks may agree by chance.
-    alone = (left - slope * learnt).square().mean(0) * total
-    uncertain = torch.maximum(chance, alone) / total.square()
-    away = slope - start
-    moved = torch.where(away.square() > uncertain, away - uncertain / away, torch.zeros_like(away))
-    return (start + moved).clamp(0.0, 1.0)
-
-
-def clear_shift(error: Tensor) -> Tensor:
-    """The mean of errors ``(n, outputs)`` in order of time, 0 where it may be chance: ``(outputs,)``.
-
-    On GEF-power from temperatures the load has grown since training: in each tenth of the validation
-    rows the mean error is above 0, 0.7 deviations in all. Calibrated on one half of those rows and scored
-    on the other, the shift gains 0.19 nats and a sixth of the CRPS there, 0.04 nats on car-lead.
-
-    >>> import torch
-    >>> alike = torch.linspace(-1.0, 1.0, 50).repeat(20)[:, None]
-    >>> clear_shift(alike + 0.1), clear_shift(torch.linspace(-1.0, 1.1, 1000)[:, None])
-    (tensor([0.1000]), tensor([0.]))
-    """
-    mean = error.mean(0)
-    if len(error) < _BLOCKS * _BLOCK_ROWS:
-        return torch.zeros_like(mean)
-    means = torch.stack([block.mean(0) for block in error.tensor_split(_BLOCKS)])
-    clear = mean.abs() > _CLEAR * means.std(0) / math.sqrt(_BLOCKS)
-    return torch.where(clear, mean, torch.zeros_like(mean))
 
 
 def fit_shape(
