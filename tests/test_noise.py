@@ -10,7 +10,7 @@ from scipy.stats import t as student_t
 
 from seqgp import SequenceGP, SequenceNet
 from seqgp.metrics import coverage, coverage_error, nlpd
-from seqgp.training.corrections import clear_shift, clear_slope
+from seqgp.training.corrections import beyond_line, clear_shift, clear_slope
 from seqgp.training.noise import (
     Calibration,
     Errors,
@@ -315,6 +315,41 @@ def test_slope_is_judged_by_blocks_in_time():
     left = np.where(np.arange(2000) < 200, learnt, 0.0) + 0.01 * rng.normal(size=2000)
     mixed = rng.permutation(2000)
     assert slope_of(learnt, left) < 0.5 * slope_of(learnt[mixed], left[mixed])
+
+
+def test_what_gains_little_beyond_a_line_is_left_out():
+    """By the log of a Gaussian's likelihood ratio at the best level and noise, for each output."""
+    rng = np.random.default_rng(0)
+    learnt, noise = rng.normal(size=(2, 400))
+    gains = []
+    for size in (0.1, 0.3):
+        left = size * learnt + noise
+        density = [
+            norm.logpdf(each, each.mean(), each.std()).sum()
+            for each in (left, left - size * learnt)
+        ]
+        gains.append(density[1] - density[0])
+    assert gains[0] < 10.0 < gains[1]
+    both = torch.as_tensor(np.stack([0.1 * learnt, 0.3 * learnt], 1))
+    left = both + torch.as_tensor(noise)[:, None]
+    assert beyond_line(both, left).tolist() == [0.0, 1.0]
+    assert beyond_line(-both, left).tolist() == [0.0, 0.0]
+    # Rows by the thousand tell what is small too, and how much of it is there.
+    learnt, noise = torch.as_tensor(rng.normal(size=(2, 20_000, 1)))
+    assert float(beyond_line(0.1 * learnt, 0.05 * learnt + noise)) == pytest.approx(0.5, abs=0.15)
+
+
+def test_a_target_that_is_linear_in_the_window_is_predicted_by_the_line():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 6, 2))
+    y = X[:, -1, 0] - 0.5 * X[:, -3, 1] + 0.3 * rng.standard_normal(400)
+    options = dict(hidden=16, epochs=15, lr=0.01, random_state=0, progress=False)
+    model = SequenceGP(**options).fit(X[:300], y[:300])
+    line = model.mean_function_.predict(torch.as_tensor(model.x_scaler_.transform(X[300:])))[0]
+    expected = model.y_scaler_.inverse(line.numpy()[:, 0])
+    np.testing.assert_allclose(model.predict(X[300:]), expected, rtol=1e-6, atol=1e-6)
+    bent = y + np.abs(X[:, -1, 1])
+    assert float(SequenceGP(**options).fit(X[:300], bent[:300]).calibration_.slope[0]) > 0.5
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,14 @@ from torch import Tensor
 
 from seqgp.artifact.container import Arrays
 from seqgp.artifact.rebuild import CLASSES, assemble
-from seqgp.artifact.schema import Estimator, GPParams, NetParams, refusal
+from seqgp.artifact.schema import Estimator, GPParams, NetParams, Training, refusal
 from seqgp.artifact.shelf import Shelf
 from seqgp.estimator.base import SequenceRegressor
 from seqgp.exceptions import ArtifactError
 from seqgp.gp import GP, Statistics
 from seqgp.inference import GridStatistics, Rows
 from seqgp.means import LinearMean
+from seqgp.training.noise import Calibration
 
 __all__ = ["estimator_parts", "template_of"]
 
@@ -68,7 +69,7 @@ def estimator_parts(model: SequenceRegressor) -> tuple[Estimator, Arrays]:
     lag, features = model.window_shape_
     vector = model.y_scaler_.shift.ndim == 0
     names = getattr(model, "feature_names_in_", None)
-    inference, grid_size, tensors = _statistics(model.statistics_)
+    inference, grid_size, _ = _statistics(model.statistics_)
     header = Estimator(
         kind="estimator",
         params=params,
@@ -82,42 +83,61 @@ def estimator_parts(model: SequenceRegressor) -> tuple[Estimator, Arrays]:
         grid_size=grid_size,
         history=tuple(model.history_.columns),
         correlated=model.correlated_,
-        best_epoch=model.best_epoch_,
-        pretrained_epochs=model.pretrained_epochs_,
-        quieter=model.calibration_.quieter is not None,
-        seed=model.seed_,
         validation_rows=model.calibration_.rows,
-        noise_steps=model.calibration_.steps,
-        best=_at_best(model),
-        nlml=_finite(model.nlml_),
+        others=tuple(Training(**_training(other)) for other in model.others_),
+        **_training(model),
     )
+    arrays = _arrays(model)
+    for k, other in enumerate(model.others_):
+        arrays |= {f"others.{k}.{name}": value for name, value in _arrays(other).items()}
+    if model.mixture_ is not None:
+        arrays |= _said("mixture", model.mixture_)
     mean = model.mean_function_
     if isinstance(mean, LinearMean):
-        tensors |= {f"mean.{field.name}": getattr(mean, field.name) for field in fields(mean)}
+        parts = {field.name: getattr(mean, field.name) for field in fields(mean)}
+        arrays |= {f"mean.{name}": value.cpu().numpy() for name, value in parts.items()}
+    for name, scaler in (("x_scaler", model.x_scaler_), ("y_scaler", model.y_scaler_)):
+        arrays |= {f"{name}.shift": scaler.shift, f"{name}.scale": scaler.scale}
+    _check(model, header, arrays)
+    return header, arrays
+
+
+def _training(model: SequenceRegressor) -> dict[str, Any]:
+    """What the header has of one training."""
+    return {
+        "best_epoch": model.best_epoch_,
+        "pretrained_epochs": model.pretrained_epochs_,
+        "quieter": model.calibration_.quieter is not None,
+        "seed": model.seed_,
+        "noise_steps": model.calibration_.steps,
+        "best": _at_best(model),
+        "nlml": _finite(model.nlml_),
+    }
+
+
+def _arrays(model: SequenceRegressor) -> Arrays:
+    """The arrays of one training."""
+    _, _, tensors = _statistics(model.statistics_)
     tensors |= {f"network.{name}": value for name, value in model.network_.named_parameters()}
     if model.noise_shape_ is not None:
         tensors |= {f"noise.{name}": value for name, value in model.noise_shape_.named_parameters()}
     if isinstance(model.layer_, GP):
         tensors |= {f"gp.{name}": value for name, value in model.layer_.named_parameters()}
     arrays: Arrays = {name: value.detach().cpu().numpy() for name, value in tensors.items()}
-    for name, scaler in (("x_scaler", model.x_scaler_), ("y_scaler", model.y_scaler_)):
-        arrays |= {f"{name}.shift": scaler.shift, f"{name}.scale": scaler.scale}
     said = model.calibration_
-    arrays |= {
-        "calibration.scale": said.scale,
-        "calibration.trust": said.trust,
-        "calibration.slope": said.slope,
-        "calibration.share": said.share,
-        "calibration.shift": said.shift,
-        "calibration.tail": 1.0 / said.dof,  # finite for a Gaussian too
-    }
-    if said.scores is not None:
-        arrays["calibration.scores"] = said.scores
+    for name in ("trust", "slope", "share", "shift"):
+        arrays[f"calibration.{name}"] = getattr(said, name)
     if said.quieter is not None:
         arrays["calibration.quieter"] = said.quieter
     arrays["history"] = model.history_.to_numpy(dtype=np.float64)
-    _check(model, header, arrays)
-    return header, arrays
+    return arrays | _said("calibration", said)
+
+
+def _said(name: str, said: Calibration) -> Arrays:
+    """Size and tails of errors, and the errors themselves."""
+    # The inverse of the degrees of freedom is finite for a Gaussian too.
+    arrays = {f"{name}.scale": said.scale, f"{name}.tail": 1.0 / said.dof}
+    return arrays if said.scores is None else arrays | {f"{name}.scores": said.scores}
 
 
 def _statistics(

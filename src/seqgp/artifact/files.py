@@ -92,8 +92,9 @@ def info(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Keys: ``kind``, ``format``, ``made``, ``bytes``, ``parameters`` (of the network), ``rows``, ``lag``,
     ``features``, ``outputs``, ``inference``, ``grid_size``, ``best_epoch``, ``best`` (the history at
-    that epoch, validation scores included), ``nlml``, ``params`` (of the estimator); of a forecaster
-    also ``forecaster`` (its own parameters) and ``data`` (what was done to the data).
+    that epoch, validation scores included), ``nlml``, ``others`` (the same of trainings that predict
+    together with it), ``params`` (of the estimator); of a forecaster also
+    ``forecaster`` (its own parameters) and ``data`` (what was done to the data).
 
     Raises:
         ArtifactError: as :func:`load`.

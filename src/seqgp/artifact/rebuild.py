@@ -6,7 +6,8 @@ size is made, so that a header alone cannot ask for more memory than its file ha
 
 from __future__ import annotations
 
-from dataclasses import fields
+import copy
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from seqgp.artifact.schema import Estimator, GPParams, NetParams
+from seqgp.artifact.schema import Estimator, GPParams, NetParams, Training
 from seqgp.artifact.shelf import Shelf
 from seqgp.data import Standardizer
 from seqgp.estimator import SequenceGP, SequenceNet
@@ -47,7 +48,8 @@ def unfitted(params: GPParams | NetParams) -> SequenceRegressor:
 def rebuild_estimator(header: Estimator, shelf: Shelf) -> SequenceRegressor:
     """The fitted estimator, with its posterior, where it was fitted or else on the CPU."""
     model = assemble(header, shelf, _device(header.params.device))
-    model._condition()
+    for one in model._all():
+        one._condition()
     return model
 
 
@@ -59,22 +61,43 @@ def assemble(header: Estimator, shelf: Shelf, device: torch.device) -> SequenceR
     if header.feature_names is not None:
         model.feature_names_in_ = np.array(header.feature_names, dtype=object)
     model.n_rows_ = header.rows
-    model.best_epoch_ = header.best_epoch
-    model.history_ = _history(header, shelf)
     model.correlated_ = header.correlated
-    model.pretrained_epochs_, model.seed_ = header.pretrained_epochs, header.seed
-    model.calibration_ = _calibration(header, shelf)
     model.x_scaler_ = _scaler("x_scaler", (header.features,), shelf)
     model.y_scaler_ = _scaler("y_scaler", () if header.vector else (header.outputs,), shelf)
     model.mean_function_ = _mean(header, shelf, device)
+    model.others_, model.mixture_ = (), None
+    others = [copy.copy(model) for _ in header.others]
+    for k, (one, training) in enumerate(zip(others, header.others, strict=True)):
+        own = shelf.under(f"others.{k}.")
+        _trained(one, header, training, own, device)
+        own.close()
+    if others:
+        if not isinstance(header.params, GPParams) or not header.validation_rows:
+            raise ArtifactError("it has several trainings where there is only one")
+        model.others_, model.mixture_ = tuple(others), _said("mixture", header, shelf)
+    _trained(model, header, header, shelf, device)
+    return model
+
+
+def _trained(
+    model: SequenceRegressor,
+    header: Estimator,
+    training: Training,
+    shelf: Shelf,
+    device: torch.device,
+) -> None:
+    """Make of ``model`` that training."""
+    model.best_epoch_ = training.best_epoch
+    model.history_ = _history(header, shelf)
+    model.pretrained_epochs_, model.seed_ = training.pretrained_epochs, training.seed
+    model.calibration_ = _calibration(header, training, shelf)
     model.statistics_ = _statistics(header, shelf, device)
     model.network_ = _network(model, header, shelf, device)
-    model.noise_shape_ = _noise_shape(header, shelf, device)
+    model.noise_shape_ = _noise_shape(header, training, shelf, device)
     model.layer_ = model._new_layer(header.outputs, header.inference, header.grid_size)
     if isinstance(model.layer_, GP):
         model.layer_.to(device)
         _fill(model.layer_, "gp", shelf, device)
-    return model
 
 
 def _history(header: Estimator, shelf: Shelf) -> pd.DataFrame:
@@ -84,36 +107,41 @@ def _history(header: Estimator, shelf: Shelf) -> pd.DataFrame:
     return frame.astype({"epoch": "int64"}) if "epoch" in columns else frame
 
 
-def _calibration(header: Estimator, shelf: Shelf) -> Calibration:
-    scale, trust, tail, slope, share, shift = (
+def _calibration(header: Estimator, training: Training, shelf: Shelf) -> Calibration:
+    said = _said("calibration", header, shelf)
+    trust, slope, share, shift = (
         shelf.take(f"calibration.{name}", (header.outputs,))
-        for name in ("scale", "trust", "tail", "slope", "share", "shift")
+        for name in ("trust", "slope", "share", "shift")
     )
-    if not ((scale > 0).all() and (tail >= 0).all() and (tail < 0.5).all()):
-        raise ArtifactError("its calibration has a scale or tails that no calibration has")
     if not all(((part >= 0) & (part <= 1)).all() for part in (slope, share)):
         raise ArtifactError("its calibration has a slope or share that is not from 0 to 1")
+    quieter = shelf.take("calibration.quieter", (header.outputs,)) if training.quieter else None
+    if quieter is not None and not (quieter >= 1.0).all():
+        raise ArtifactError("its calibration makes the signal louder, which no calibration does")
+    return replace(
+        said,
+        trust=trust,
+        slope=slope,
+        share=share,
+        shift=shift,
+        steps=training.noise_steps,
+        quieter=quieter,
+    )
+
+
+def _said(name: str, header: Estimator, shelf: Shelf) -> Calibration:
+    """Size and tails of errors, and the errors themselves."""
+    scale, tail = (shelf.take(f"{name}.{part}", (header.outputs,)) for part in ("scale", "tail"))
+    if not ((scale > 0).all() and (tail >= 0).all() and (tail < 0.5).all()):
+        raise ArtifactError("its calibration has a scale or tails that no calibration has")
     with np.errstate(divide="ignore"):
         dof = 1.0 / tail
     scores = None
     if header.validation_rows:
         kept = len(ranks_kept(header.validation_rows))
-        scores = shelf.take("calibration.scores", (kept, header.outputs))
-    quieter = shelf.take("calibration.quieter", (header.outputs,)) if header.quieter else None
-    if quieter is not None and not (quieter >= 1.0).all():
-        raise ArtifactError("its calibration makes the signal louder, which no calibration does")
-    return Calibration(
-        scale=scale,
-        trust=trust,
-        dof=dof,
-        slope=slope,
-        share=share,
-        shift=shift,
-        steps=header.noise_steps,
-        rows=header.validation_rows,
-        scores=scores,
-        quieter=quieter,
-    )
+        scores = shelf.take(f"{name}.scores", (kept, header.outputs))
+    none = Calibration.none(header.outputs)
+    return replace(none, scale=scale, dof=dof, rows=header.validation_rows, scores=scores)
 
 
 def _scaler(name: str, shape: tuple[int, ...], shelf: Shelf) -> Standardizer:
@@ -168,8 +196,10 @@ def _width(header: Estimator) -> int:
     return header.params.hidden + window
 
 
-def _noise_shape(header: Estimator, shelf: Shelf, device: torch.device) -> NoiseShape | None:
-    if not header.noise_steps:
+def _noise_shape(
+    header: Estimator, training: Training, shelf: Shelf, device: torch.device
+) -> NoiseShape | None:
+    if not training.noise_steps:
         return None
     with torch.device("meta"):
         shape = NoiseShape(_width(header) + header.outputs, header.outputs)

@@ -23,6 +23,7 @@ __all__ = [
     "Made",
     "NetParams",
     "State",
+    "Training",
     "parse_header",
     "refusal",
 ]
@@ -98,7 +99,23 @@ Template = Annotated[GPParams | NetParams, Field(discriminator="kind")]
 """An estimator that is not fitted."""
 
 
-class Estimator(_Strict):
+class Training(_Strict):
+    """One training of an estimator."""
+
+    best_epoch: Annotated[int, Field(ge=0)]
+    pretrained_epochs: Annotated[int, Field(ge=0)]
+    """The best epoch of pre-training."""
+    quieter: bool
+    """Whether validation rows had signal variances lowered."""
+    seed: Annotated[int, Field(ge=0)]
+    noise_steps: Annotated[int, Field(ge=0)]
+    """Of training the noise's shape; 0 where there is none."""
+    best: dict[Text, float | None]
+    """The history at the best epoch, for people; null where a number is not finite."""
+    nlml: float | None
+
+
+class Estimator(Training):
     """A fitted ``SequenceGP`` or ``SequenceNet``; its numbers are in the arrays."""
 
     kind: Literal["estimator"]
@@ -118,19 +135,10 @@ class Estimator(_Strict):
     """Columns of the training history."""
     correlated: bool
     """What ``correlated="auto"`` came to."""
-    best_epoch: Annotated[int, Field(ge=0)]
-    pretrained_epochs: Annotated[int, Field(ge=0)]
-    """The best epoch of pre-training."""
-    quieter: bool
-    """Whether validation rows had signal variances lowered."""
-    seed: Annotated[int, Field(ge=0)]
     validation_rows: Annotated[int, Field(ge=0, le=2**40)]
     """Whose errors are in the arrays."""
-    noise_steps: Annotated[int, Field(ge=0)]
-    """Of training the noise's shape; 0 where there is none."""
-    best: dict[Text, float | None]
-    """The history at the best epoch, for people; null where a number is not finite."""
-    nlml: float | None
+    others: tuple[Training, ...] = ()
+    """Trainings that predict together with this one."""
 
 
 class InputsOnlyModel(_Strict):

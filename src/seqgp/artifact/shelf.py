@@ -26,11 +26,18 @@ class Shelf:
     >>> shelf.close()
     """
 
-    def __init__(self, arrays: Arrays) -> None:
+    def __init__(self, arrays: Arrays, prefix: str = "") -> None:
         self._left = dict(arrays)
+        self._prefix = prefix  # of the names that messages have
 
     def __len__(self) -> int:
         return len(self._left)
+
+    def under(self, prefix: str) -> Shelf:
+        """A shelf of the arrays whose names begin so, without that beginning; this one has them no more."""
+        names = [name for name in self._left if name.startswith(prefix)]
+        taken = {name.removeprefix(prefix): self._left.pop(name) for name in names}
+        return Shelf(taken, prefix)
 
     def take(
         self,
@@ -40,20 +47,21 @@ class Shelf:
         finite: bool = True,
     ) -> NDArray[Any]:
         """The array ``name``; None in ``shape`` stands for any length."""
+        full = self._prefix + name
         try:
             array = self._left.pop(name)
         except KeyError:
-            raise ArtifactError(f"the array {name} is missing") from None
+            raise ArtifactError(f"the array {full} is missing") from None
         fits = len(array.shape) == len(shape) and all(
             wanted in (None, got) for got, wanted in zip(array.shape, shape, strict=True)
         )
         if not fits or array.dtype != _DTYPES[dtype]:
             wanted = ", ".join("any" if size is None else str(size) for size in shape)
             raise ArtifactError(
-                f"the array {name} is {array.dtype} {array.shape}, expected {_DTYPES[dtype]} ({wanted})"
+                f"the array {full} is {array.dtype} {array.shape}, expected {_DTYPES[dtype]} ({wanted})"
             )
         if finite and not np.isfinite(array).all():
-            raise ArtifactError(f"the array {name} has values that are NaN or infinite")
+            raise ArtifactError(f"the array {full} has values that are NaN or infinite")
         return array
 
     def tensor(
@@ -69,4 +77,5 @@ class Shelf:
     def close(self) -> None:
         """Refuse what nobody wanted."""
         if self._left:
-            raise ArtifactError(f"there is an array {min(self._left)!r:.100} that nothing asks for")
+            name = self._prefix + min(self._left)
+            raise ArtifactError(f"there is an array {name!r:.100} that nothing asks for")

@@ -67,6 +67,9 @@ def command(
     epochs: Annotated[
         int | None, typer.Option(metavar="N", help="Passes over the data; else by its size.")
     ] = None,
+    restarts: Annotated[
+        int, typer.Option(metavar="N", help="Trainings that predict together.")
+    ] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the random numbers.")] = 0,
     device: Annotated[str, typer.Option(metavar="D", help="Or cpu, cuda.")] = "auto",
     test: Annotated[
@@ -114,7 +117,13 @@ def command(
         missing=missing,
         max_gap=max_gap,
     )
-    options = {"encoder": encoder, "hidden": hidden, "random_state": seed, "device": device}
+    options = {
+        "encoder": encoder,
+        "hidden": hidden,
+        "restarts": restarts,
+        "random_state": seed,
+        "device": device,
+    }
     train, held = _prepare(
         forecaster, df, test, options | ({} if epochs is None else {"epochs": epochs})
     )
@@ -209,9 +218,12 @@ def _say_done(forecaster: Forecaster, stopped: bool, seconds: float) -> None:
     report = forecaster.data_report_
     model = getattr(forecaster.model_, "model", forecaster.model_)  # that of a free run wraps one
     epochs = int(model.history_.epoch.max()) if len(model.history_) else 0
+    kept = f"the state kept is that of epoch {model.best_epoch_}"
+    if model.others_:
+        kept = f"{1 + len(model.others_)} trainings predict together"
     say(
         f"{'stopped by Ctrl-C' if stopped else 'trained'} after {epochs} epochs in "
-        f"{seconds:.0f} s; the state kept is that of epoch {model.best_epoch_}"
+        f"{seconds:.0f} s; {kept}"
     )
     left = report.windows - report.windows_used
     filled = sum(report.interpolated_values.values())

@@ -90,6 +90,8 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("inference", str(found["inference"])),
         ("trained", f"{params['epochs']} epochs at most, best {found['best_epoch']}"),
     ]
+    if found["others"]:
+        lines.append(("mixed", f"{1 + len(found['others'])} trainings predict together"))
     best = found.get("best") or {}
     scores = [f"{name} {best[key]:.3f}" for name, key in _VALIDATION if best.get(key) is not None]
     if scores:

@@ -23,12 +23,13 @@ from seqgp.data import Standardizer, TensorWindows, WindowSet
 from seqgp.encoders import Skip, build_encoder, width_of
 from seqgp.estimator.calibrating import PREDICT_ROWS, calibrate, encode_both
 from seqgp.estimator.identity import identity
+from seqgp.estimator.mixing import Start, mixed, mixture_of, near_best
 from seqgp.estimator.options import check_options, resolve_device
 from seqgp.estimator.rows import pair_of, part_of, rows_of, windows_on
 from seqgp.inference import OffsetPosterior, Posterior
 from seqgp.means import MeanFunction, fit_mean
 from seqgp.training import Checkpoint, Ends, Layer, Part, Settings, Trained, encode, train
-from seqgp.training.noise import Calibration, NoiseShape
+from seqgp.training.noise import Calibration, Errors, NoiseShape
 from seqgp.training.progress import progress_bar
 
 __all__ = ["SequenceRegressor"]
@@ -62,11 +63,14 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     progress: bool
 
     _shaped = False  # whether errors may be larger in some places than in others
+    _mixes = False  # whether several trainings predict together
     correlated_ = False
 
     n_rows_: int
     window_shape_: tuple[int, ...]
     calibration_: Calibration
+    mixture_: Calibration | None
+    others_: tuple[Self, ...]
     noise_shape_: NoiseShape | None
     network_: nn.Sequential
     layer_: Layer
@@ -147,9 +151,11 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         z = torch.as_tensor(self.y_scaler_.transform(targets), device=device)
         cuda = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
-            torch.manual_seed(self.seed_)
-            until = Ends(self.pretrained_epochs_, self.best_epoch_)
-            self._fit(every, z.reshape(len(z), -1), 0, None, device, None, None, until)
+            for one in self._all():
+                one.x_scaler_, one.y_scaler_ = self.x_scaler_, self.y_scaler_
+                torch.manual_seed(one.seed_)
+                until = Ends(one.pretrained_epochs_, one.best_epoch_)
+                one._fit(every, z.reshape(len(z), -1), 0, None, device, None, None, until)
         return self
 
     def _fit(
@@ -193,19 +199,21 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         }
         settings = Settings(**options)
         seed = torch.initial_seed()
-        kept: tuple[nn.Sequential, Layer, Trained] | None = None
+        starts: list[Start] = []
         stopped = False
         trials = [(bool(self.correlated_), 0)]
         if until is None:
+            self.others_, self.mixture_ = (), None
             kinds = self._kinds(z.shape[1])
             trials = [(kind, start) for kind in kinds for start in range(self.restarts)]
         with progress_bar(len(trials) * self.epochs, self.progress) as on_epoch:
             for correlated, start in trials:
-                stopped = stopped or (kept is not None and stop is not None and stop())
+                stopped = stopped or (bool(starts) and stop is not None and stop())
                 if stopped:
                     break
-                torch.manual_seed((seed + start) % 2**63)
-                generator = torch.Generator().manual_seed((seed + start) % 2**63)
+                begins = (seed + start) % 2**63
+                torch.manual_seed(begins)
+                generator = torch.Generator().manual_seed(begins)
                 self.correlated_ = correlated
                 encoder, width = self._encoder(part.windows[slice(0, 2)], device)
                 network, layer, pretrained = self._build(
@@ -225,23 +233,46 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                     until=until,
                 )
                 stopped = trained.stopped
-                if kept is None or trained.best_score < kept[2].best_score:
-                    kept = network, layer, trained
-                    self.seed_, kept_kind = (seed + start) % 2**63, correlated
-                    self.pretrained_epochs_ = pretrained or 0
-        assert kept is not None  # restarts ≥ 1 is checked
-        self.network_, self.layer_, trained = kept
-        self.correlated_ = kept_kind
-        self.history_ = pd.DataFrame([asdict(record) for record in trained.history])
-        self.best_epoch_ = trained.best_epoch
-        H = encode(self.network_, every)
+                starts.append(Start(network, layer, trained, begins, correlated, pretrained or 0))
+        best, *near = near_best(starts, settings.select)
         known = None if until is None else self.calibration_
-        calibrate(self, part, H[: n - held], validation, trained, settings, known)
-        y = torch.cat([part.y, self._unshifted(whole.y[n - held :])])
-        self.statistics_ = self.layer_.statistics(H, y)
+        mixes = self._mixes and self.calibrate and validation is not None
+        models = [self, *(copy.copy(self) for _ in near)] if mixes else [self]
+        found: list[Errors | None] = []
+        for one, kept in zip(models, [best, *near], strict=False):
+            found.append(one._finish(kept, every, whole.y, part, validation, settings, known))
+        if len(models) > 1:
+            self.others_ = tuple(models[1:])
+            self.mixture_ = mixture_of([errors for errors in found if errors is not None])
+        return stopped
+
+    def _finish(
+        self,
+        start: Start,
+        every: Tensor | TensorWindows,
+        y: Tensor,
+        part: Part,
+        validation: Part | None,
+        settings: Settings,
+        known: Calibration | None,
+    ) -> Errors | None:
+        """Be the model of that training, conditioned on all rows ``y``; what :func:`calibrate` returns."""
+        trained = start.trained
+        self.network_, self.layer_ = start.network, start.layer
+        self.seed_, self.correlated_ = start.seed, start.correlated
+        self.pretrained_epochs_, self.best_epoch_ = start.pretrained_epochs, trained.best_epoch
+        self.history_ = pd.DataFrame([asdict(record) for record in trained.history])
+        H = encode(self.network_, every)
+        n = len(part.y)
+        held = calibrate(self, part, H[:n], validation, trained, settings, known)
+        self.statistics_ = self.layer_.statistics(H, torch.cat([part.y, self._unshifted(y[n:])]))
         self._condition()
         self._inspect(H, trained)
-        return stopped
+        return held
+
+    def _all(self) -> tuple[Self, ...]:
+        """The trainings that predict together, the best first; most often it is alone."""
+        return (self, *self.others_)
 
     def _unshifted(self, y: Tensor) -> Tensor:
         """Targets of rows newer than those trained on, less what their mean is shifted by."""
@@ -255,7 +286,12 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
     @property
     def dof_(self) -> Array:
         """Degrees of freedom of Student's t, one per output; infinite for a Gaussian."""
-        return self.calibration_.dof
+        return self.said_.dof
+
+    @property
+    def said_(self) -> Calibration:
+        """What validation rows said of the errors of predictions: of the mixture, if it is one."""
+        return self.calibration_ if self.mixture_ is None else self.mixture_
 
     def _condition(self) -> None:
         """The posterior from the statistics at hand."""
@@ -369,38 +405,47 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
             )
         check_is_fitted(self, "posterior_")
         windows, _ = rows_of(self, X, None, reset=False, targets=False)
-        device = self.posterior_.noise.device
-        inputs = windows_on(device, windows, self.x_scaler_)
-        mean, variance = self.mean_function_.predict(inputs)
+        inputs = windows_on(self.posterior_.noise.device, windows, self.x_scaler_)
+        line = self.mean_function_.predict(inputs)
+        found = [one._moments(inputs, line, observed, return_cov) for one in self._all()]
+        mean, spread = found[0]
+        if self.mixture_ is not None:
+            mean, spread = mixed(*zip(*found, strict=True))
+            spread = _scaled(spread, self.mixture_.factor(None, mean), return_cov)
+        size = (len(mean), *self.y_scaler_.shift.shape)
+        means = self.y_scaler_.inverse(mean.cpu().numpy().reshape(size))
+        if return_cov:
+            unit = np.broadcast_to(self.y_scaler_.scale, mean.shape[1:])
+            covariance: Array = spread.cpu().numpy() * unit[:, None] * unit
+            return means, covariance
+        if not return_std:
+            return means
+        return means, self.y_scaler_.inverse_std(spread.sqrt().cpu().numpy().reshape(size))
+
+    def _moments(
+        self, inputs: Any, line: tuple[Tensor, Tensor], observed: bool, covariance: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Mean ``(n, outputs)`` and variance, or covariance of outputs, by this training alone.
+
+        Standardised, at windows where the mean function says ``line``.
+        """
+        mean, more = line
+        device = mean.device
         features, H = encode_both(self.network_, inputs)
+        chunks = H.split(PREDICT_ROWS)
         with torch.no_grad():
-            pieces = [self.posterior_.predict(h, observed) for h in H.split(PREDICT_ROWS)]
+            pieces = [self.posterior_.predict(h, observed) for h in chunks]
             slope = torch.as_tensor(self.calibration_.slope, device=device)
             mean = mean + slope * torch.cat([piece[0] for piece in pieces])
             shape = None
             if observed and self.noise_shape_ is not None:
                 shape = self.noise_shape_(torch.cat([features, mean], 1))
-        mean = mean + torch.as_tensor(self.calibration_.shift, device=device)
-        factor = self.calibration_.factor(shape, mean)
-        size = (len(H), *self.y_scaler_.shift.shape)
-        means = self.y_scaler_.inverse(mean.cpu().numpy().reshape(size))
-        if return_cov:
-            return means, self._covariance(H, variance, factor, observed)
-        if not return_std:
-            return means
-        variance = (variance + torch.cat([piece[1] for piece in pieces])) * factor
-        return means, self.y_scaler_.inverse_std(variance.sqrt().cpu().numpy().reshape(size))
-
-    def _covariance(
-        self, H: Tensor, mean_variance: Tensor, factor: Tensor, observed: bool
-    ) -> Array:
-        """Covariance of outputs ``(n, outputs, outputs)`` at latent points, on the targets' scale."""
-        with torch.no_grad():
-            pieces = [self.posterior_.output_covariance(h, observed) for h in H.split(PREDICT_ROWS)]
-        covariance = (torch.cat(pieces) + torch.diag_embed(mean_variance)).cpu().numpy()
-        unit = np.sqrt(factor.cpu().numpy()) * self.y_scaler_.scale
-        scaled: Array = covariance * unit[..., :, None] * unit[..., None, :]
-        return scaled
+            mean = mean + torch.as_tensor(self.calibration_.shift, device=device)
+            spread = torch.cat([piece[1] for piece in pieces]) + more
+            if covariance:
+                between = [self.posterior_.output_covariance(h, observed) for h in chunks]
+                spread = torch.cat(between) + torch.diag_embed(more)
+        return mean, _scaled(spread, self.calibration_.factor(shape, mean), covariance)
 
     def interval(self, X: ArrayLike | WindowSet, level: float = 0.95) -> tuple[Array, Array]:
         """Lower and upper ends, ``(n,)`` or ``(n, outputs)``, between which new observations are.
@@ -417,7 +462,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(f"level={level!r} must be between 0 and 1: 0.95 is 95%")
         check_is_fitted(self, "posterior_")
         mean, std = self.predict(X, return_std=True)
-        radius = self.calibration_.radius(level).reshape(self.y_scaler_.shift.shape)
+        radius = self.said_.radius(level).reshape(self.y_scaler_.shift.shape)
         return mean - radius * std, mean + radius * std
 
     def _more_rows(self, X: Any, y: Any) -> tuple[Array | WindowSet, Array]:
@@ -435,3 +480,11 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _scaled(spread: Tensor, factor: Tensor, covariance: bool) -> Tensor:
+    """Variances ``(n, outputs)`` times a factor, or covariances with such variances."""
+    if not covariance:
+        return spread * factor
+    unit = factor.sqrt()
+    return spread * unit[..., :, None] * unit[..., None, :]

@@ -15,7 +15,7 @@ from seqgp.inference import OffsetPosterior, Posterior
 from seqgp.means import LinearMean
 from seqgp.training import Part, Settings, Trained, encode, quieten, score_of
 from seqgp.training.calibration import variance_scale
-from seqgp.training.corrections import clear_shift, clear_slope
+from seqgp.training.corrections import beyond_line, clear_shift, clear_slope
 from seqgp.training.health import warn_if_overconfident
 from seqgp.training.noise import (
     Calibration,
@@ -41,8 +41,10 @@ def calibrate(
     trained: Trained,
     settings: Settings,
     known: Calibration | None,
-) -> None:
+) -> Errors | None:
     """Learn the size of signal and errors, at latent points ``H`` of the training part.
+
+    Returns validation errors beside the variances that they should have had, if there are any.
 
     Where that is ``known``, only the shape of the errors is learnt. Rows that the mean was off on are
     then trained on, so it is no longer shifted; whether newer rows will be off again is not known, and
@@ -51,7 +53,7 @@ def calibrate(
     model.noise_shape_ = None
     if known is None and (validation is None or trained.variance_scale is None):
         model.calibration_ = Calibration.none(part.y.shape[1])
-        return
+        return None
     statistics = model.layer_.statistics(H, part.y)
     quieter = _quieten(model, statistics, validation, settings, known)
     with torch.no_grad():
@@ -65,7 +67,7 @@ def calibrate(
         size = known.scale * train.variance.mean(0).cpu().numpy()
         scale = known.scale * (1.0 + known.shift**2 / size)
         model.calibration_ = replace(known, scale=scale, shift=np.zeros_like(scale))
-        return
+        return None
     assert validation is not None
     assert trained.variance_scale is not None
     warn_if_overconfident(float(trained.variance_scale.max()))
@@ -74,14 +76,14 @@ def calibrate(
         plain = Calibration.none(part.y.shape[1])
         scale = variance_scale(held.error, held.variance, _NETWORK_ROWS).cpu().numpy()
         model.calibration_ = scored(replace(plain, scale=scale), held)
-        return
+        return held
     share = slope = torch.ones_like(held.error[0])
     if isinstance(posterior, OffsetPosterior):
         gp = held.learnt - held.readout
         share = clear_slope(gp, held.error + gp, start=1.0)
         held = held.with_share(share)
     if isinstance(model.mean_function_, LinearMean):
-        slope = clear_slope(held.learnt, held.error + held.learnt, start=0.0)
+        slope = beyond_line(held.learnt, held.error + held.learnt)
         held = held.with_slope(slope)
     shift = clear_shift(held.error)
     held = replace(held, error=held.error - shift)
@@ -96,6 +98,9 @@ def calibrate(
         shift=shift.cpu().numpy(),
         quieter=quieter,
     )
+    with torch.no_grad():
+        g = shape(held.sees()) if steps else None
+    return replace(held, variance=held.variance * found.factor(g, held.variance))
 
 
 def _quieten(

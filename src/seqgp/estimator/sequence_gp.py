@@ -44,8 +44,8 @@ class SequenceGP(SequenceRegressor):
         latent_dim: d, the dimension of the space in which the GP lives.
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"spectral-mixture"``,
             ``"periodic"``, or a gpytorch kernel on d dimensions.
-        mean: ``"linear"`` in the window (steps long ago count less, as far as the evidence agrees), or
-            ``"zero"``.
+        mean: ``"linear"`` in the window (steps long ago, and columns that say little, count less, as
+            far as the evidence agrees), or ``"zero"``.
         readout: a linear readout of the encoder's features joins the mean, trained with them, as in
             a plain network; the GP is about what it leaves. For targets that do not fit through
             ``latent_dim`` numbers: many outputs, or very little noise.
@@ -85,8 +85,10 @@ class SequenceGP(SequenceRegressor):
             much of what was learnt beyond a line they bear out, whether the level has moved since, and
             how large errors are, where, and with what tails;
             epochs are compared with errors of that size. Nothing is done without validation rows.
-        restarts: train so many times from different random weights and keep the best, by the same
-            measure as the best epoch. The likelihood of a recurrent kernel has bad local optima.
+        restarts: train so many times from different random weights: the likelihood of a recurrent
+            kernel has bad local optima. With ``calibrate`` and validation rows all those predict together
+            that are nearly as good as the best, by the same measure as the best epoch: their mean, with a
+            deviation that has their differences in it. Else the best is kept.
         lag: T, for flattened ``X``; without it each column is one step of a single feature.
         random_state: seed; the same seed gives the same numbers on the same machine.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, or a torch device.
@@ -101,6 +103,7 @@ class SequenceGP(SequenceRegressor):
         statistics_: what the posterior was conditioned on, in the latent space.
         gp_: the trained :class:`seqgp.GP`; ``posterior_``, what it predicts from.
         network_: encoder and head, windows to latent points.
+        others_: with ``restarts``, the trainings that predict together with this one, which was the best.
 
     References:
         Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
@@ -117,6 +120,7 @@ class SequenceGP(SequenceRegressor):
     """
 
     _shaped = True
+    _mixes = True
 
     def __init__(
         self,
@@ -280,10 +284,11 @@ class SequenceGP(SequenceRegressor):
         device = self.posterior_.noise.device
         z = torch.as_tensor(self.y_scaler_.transform(targets), device=device)
         part = self._part(windows_on(device, windows, self.x_scaler_), z.reshape(len(z), -1))
-        H = encode(self.network_, part.windows)
-        self.statistics_ = self.statistics_ + self.layer_.statistics(H, self._unshifted(part.y))
-        self.n_rows_ += len(z)
-        self._condition()
+        for one in self._all():
+            H = encode(one.network_, part.windows)
+            one.statistics_ = one.statistics_ + one.layer_.statistics(H, one._unshifted(part.y))
+            one.n_rows_ += len(z)
+            one._condition()
         return self
 
     def _condition(self) -> None:

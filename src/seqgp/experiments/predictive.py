@@ -124,7 +124,7 @@ def predictive_of(model: Any, windows: Any) -> Predictive:
         return found
     mean, std = model.predict(windows, return_std=True)
     dof = getattr(model, "dof_", math.inf)
-    said = getattr(model, "calibration_", None)
+    said = getattr(model, "said_", None)
     if said is not None and said.scores is not None:
         return WithIntervals(mean, std, dof, intervals=lambda level: model.interval(windows, level))
     return Student(mean, std, dof)

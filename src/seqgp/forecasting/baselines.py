@@ -24,7 +24,7 @@ def fit_linear(windows: WindowSet, y: Array) -> Linear:
     x_scale, y_scale = Standardizer.fit(windows.rows()), Standardizer.fit(y)
     z = torch.as_tensor(y_scale.transform(y))
     inputs = windows.map_features(x_scale.transform).tensor(torch.float64)
-    fitted = fit_mean("linear", inputs, z, decays=(0.0,))
+    fitted = fit_mean("linear", inputs, z, plain=True)
     assert isinstance(fitted, LinearMean)
     slope = fitted.weight.numpy()
     level = fitted.intercept.numpy() - fitted.centre.numpy() @ slope

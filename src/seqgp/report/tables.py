@@ -105,7 +105,7 @@ def learned_table(findings: Findings) -> Element | None:
     middle = ", on average" if shaped else ""
     rows.append(["correction of deviations", *(f"× {number(each)}{middle}" for each in factors)])
     rows.append(
-        ["shape of errors", *(_tails(dof) for dof in np.broadcast_to(known.dof, (outputs,)))]
+        ["shape of errors", *(_tails(dof) for dof in np.broadcast_to(estimator.dof_, (outputs,)))]
     )
     depends = np.broadcast_to(known.trust, (outputs,)) > 0 if shaped else [False] * outputs
     used = {"of what was learned, used": known.slope}

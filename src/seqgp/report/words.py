@@ -192,17 +192,23 @@ def corrections(findings: Findings) -> str:
         f"Errors on {known.rows:,} rows held back set the rest. The correction is a factor on the "
         "predicted deviations; 1 means none."
     )
+    others = len(findings.estimator.others_)
+    if others:
+        text += (
+            f" Predictions are those of {1 + others} trainings together, of which the best is shown here: "
+            "their mean, with ranges that allow for their differences."
+        )
     if (known.slope < 1.0).any() or (known.share < 1.0).any():
         text += (
             " Where those rows bore out less than all of what was learned, predictions have only so much "
-            "of it."
+            "of it; with none of it they are those of a straight line."
         )
     if known.shift.any():
         text += (
             " Errors on those rows lay clearly to one side, so predictions are shifted by their mean: the "
             "level has moved since training."
         )
-    if np.isfinite(known.dof).any():
+    if np.isfinite(findings.estimator.dof_).any():
         text += (
             " The degrees of freedom of Student's t say how heavy the tails are: the fewer, the more often "
             "errors are far larger than usual, and the ranges are made for that. From about 30 on it is "

@@ -52,4 +52,4 @@ def warn_if_overconfident(scale: float) -> None:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text + ".", TrainingWarning, stacklevel=6)  # the line that called fit
+    warnings.warn(text + ".", TrainingWarning, stacklevel=7)  # the line that called fit
