@@ -21,7 +21,8 @@ def _data(n=240, outputs=1):
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_update_equals_conditioning_on_all_rows(inference, mean, outputs):
     X, y = _data(outputs=outputs)
-    model = SequenceGP(hidden=6, epochs=3, inference=inference, mean=mean, random_state=0)
+    options = dict(hidden=6, epochs=3, calibrate=False, random_state=0)  # none: all of the GP is used
+    model = SequenceGP(inference=inference, mean=mean, **options)
     model.fit(X[:160], y[:160])
     before = model.predict(X[200:], return_std=True)
     model.update(X[160:180], y[160:180]).update(X[180:200], y[180:200])
@@ -39,6 +40,19 @@ def test_update_equals_conditioning_on_all_rows(inference, mean, outputs):
     mean_scratch, std_scratch = model.predict(X[200:], return_std=True)
     np.testing.assert_allclose(mean_then, mean_scratch, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(std_then, std_scratch, rtol=1e-8)
+
+
+def test_update_leaves_a_line_as_it_is():
+    """Where validation rows did not bear out the GP, what it learns from newer ones is left out too."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((240, 6, 2))
+    y = X[:, -1, 0] + 0.3 * rng.standard_normal(240)
+    model = SequenceGP(hidden=6, epochs=3, random_state=0).fit(X[:160], y[:160])
+    assert float(model.calibration_.slope[0]) == 0.0
+    before = model.predict(X[200:])
+    model.update(X[160:200], y[160:200])
+    assert model.n_rows_ == 200
+    np.testing.assert_array_equal(model.predict(X[200:]), before)
 
 
 def test_update_refuses_other_targets_and_windows():
