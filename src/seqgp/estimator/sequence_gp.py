@@ -278,7 +278,8 @@ class SequenceGP(SequenceRegressor):
         """Condition on more rows, at the network, parameters, scales and mean function of ``fit``.
 
         The posterior is that of all rows from scratch; with grid inference the old ones are not
-        needed for it.
+        needed for it. Predictions have as much of it as validation rows bore out (``calibrate``): where
+        that is nothing they are those of a line, which only ``fit`` and ``refit`` change.
         """
         windows, targets = self._more_rows(X, y)
         device = self.posterior_.noise.device
