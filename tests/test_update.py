@@ -21,7 +21,9 @@ def _data(n=240, outputs=1):
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_update_equals_conditioning_on_all_rows(inference, mean, outputs):
     X, y = _data(outputs=outputs)
-    options = dict(hidden=6, epochs=3, calibrate=False, random_state=0)  # none: all of the GP is used
+    options = dict(
+        hidden=6, epochs=3, calibrate=False, random_state=0
+    )  # none: all of the GP is used
     model = SequenceGP(inference=inference, mean=mean, **options)
     model.fit(X[:160], y[:160])
     before = model.predict(X[200:], return_std=True)

@@ -142,15 +142,15 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "epochs=30 dropout=0.2 lr=0.001",
     ),
     ("car-speed", "gp-lstm", "autoregression"): (
-        "epochs=30 dropout=0.2 lr=0.0003 weight_decay=1",
+        "epochs=10 dropout=0.2 lr=0.001",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 restarts=3",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
-        "epochs=10 dropout=0.2 lr=0.001",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 select=rmse",
         "epochs=10 dropout=0.2 lr=0.001 select=rmse",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 dropout=0.2 "
         "select=rmse",
+        "epochs=30 dropout=0.2 lr=0.0003 weight_decay=1",
         "epochs=10 dropout=0.2 lr=0.001 restarts=3",
     ),
     ("car-yaw", "lstm", "regression"): (
