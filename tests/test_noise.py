@@ -337,6 +337,8 @@ def test_what_gains_little_beyond_a_line_is_left_out():
     # Rows by the thousand tell what is small too, and how much of it is there.
     learnt, noise = torch.as_tensor(rng.normal(size=(2, 20_000, 1)))
     assert float(beyond_line(0.2 * learnt, 0.1 * learnt + noise)) == pytest.approx(0.5, abs=0.15)
+    # A gain of 25 nats would do for a few hundred rows, and is chance among so many.
+    assert float(beyond_line(0.05 * learnt, 0.05 * learnt + noise)) == 0.0
 
 
 def test_a_target_that_is_linear_in_the_window_is_predicted_by_the_line():
