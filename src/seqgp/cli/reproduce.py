@@ -17,6 +17,7 @@ _WHAT = (
     "table1",
     "table2",
     "table3",
+    "quarters",
     "fig-optimization",
     "fig-performance",
     "fig-scalability",
@@ -25,6 +26,7 @@ _WHAT = (
     "calibration",
     "search-table2",
     "search-table3",
+    "search-car",
 )
 
 
@@ -78,7 +80,9 @@ def _experiment(what: str) -> Any:
         car,
         optimization,
         performance,
+        quarters,
         scalability,
+        search_car,
         search_table2,
         search_table3,
         table2,
@@ -88,6 +92,7 @@ def _experiment(what: str) -> Any:
     return {
         "table2": table2,
         "table3": table3,
+        "quarters": quarters,
         "fig-optimization": optimization,
         "fig-performance": performance,
         "fig-scalability": scalability,
@@ -96,6 +101,7 @@ def _experiment(what: str) -> Any:
         "calibration": calibration,
         "search-table2": search_table2,
         "search-table3": search_table3,
+        "search-car": search_car,
     }[what]
 
 

@@ -48,12 +48,14 @@ __all__ = [
     "FIGURES",
     "FOLDER",
     "KEYS",
+    "adaptive_coverage",
     "cells",
     "markdown",
     "recipe",
     "run_cell",
     "score",
     "settings",
+    "train_on",
 ]
 
 FOLDER = "calibration"
@@ -142,14 +144,7 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     dataset, model, mode, seed = cell
     train, validation, test = _parts(dataset, mode, model, quick)
     fitted = _KINDS[model]() if model in BASELINES else _estimator(cell, quick)
-    begun = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)
-        fitted.fit(train, validation=validation)
-    train_seconds = time.perf_counter() - begun
-    if isinstance(fitted, SequenceGP):
-        # Rows held back to choose by are data too: a GP takes them in without more training.
-        fitted.update(validation)
+    train_seconds = train_on(fitted, train, validation)
     scores = score(predictive_of(fitted, test), test.y, train.y.std(0))
     density = {name: scores.pop(name) for name in PIT}
     return {
@@ -158,11 +153,24 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
         "mode": mode,
         "seed": seed,
         **scores,
-        "cov95_adaptive": _adaptive_coverage(fitted, test),
+        "cov95_adaptive": adaptive_coverage(fitted, test),
         "seconds": time.perf_counter() - start,
         "train_seconds": train_seconds,
         **density,
     }
+
+
+def train_on(model: Any, train: WindowSet, validation: WindowSet) -> float:
+    """Fit a model; the seconds that it took."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        model.fit(train, validation=validation)
+    seconds = time.perf_counter() - start
+    if isinstance(model, SequenceGP):
+        # Rows held back to choose by are data too: a GP takes them in without more training.
+        model.update(validation)
+    return seconds
 
 
 def _estimator(cell: tuple[Any, ...], quick: bool) -> Any:
@@ -189,7 +197,7 @@ def score(predicted: Predictive, y: Any, scale: Any) -> dict[str, float]:
     return found | {"pit_error": pit_error(pit)} | dict(zip(PIT, density, strict=True))
 
 
-def _adaptive_coverage(fitted: Any, test: WindowSet) -> float:
+def adaptive_coverage(fitted: Any, test: WindowSet) -> float:
     """Coverage of the 95% interval that follows the errors as they come in; NaN but for a GP."""
     if not isinstance(fitted, SequenceGP):
         return math.nan

@@ -35,6 +35,7 @@ __all__ = [
     "recipe",
     "run_cell",
     "settings",
+    "windows_of",
 ]
 
 KEYS = ("dataset", "model", "mode", "seed")
@@ -192,17 +193,22 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False, **changes: Any) -> dict
     return row
 
 
-def parts(dataset: str, mode: str, model: str) -> tuple[WindowSet, WindowSet, WindowSet]:
-    """Training, test and validation windows, by the paper's split."""
+def windows_of(dataset: str, mode: str, model: str) -> WindowSet:
+    """All windows of a recording, in time order."""
     data = datasets.load(dataset)
     # Persistence needs the last target, whatever the others are given.
     past = mode != "regression" or model == "persistence"
-    windows = WindowSet(
+    return WindowSet(
         data.inputs,
         data.targets,
         lag=_LAG[dataset][mode],
         mode="autoregression" if past else "regression",
     )
+
+
+def parts(dataset: str, mode: str, model: str) -> tuple[WindowSet, WindowSet, WindowSet]:
+    """Training, test and validation windows, by the paper's split."""
+    windows = windows_of(dataset, mode, model)
     first, second, third = split_in_time(windows, (0.45, 0.45, 0.10))
     return windows.subset(first), windows.subset(second), windows.subset(third)
 

@@ -30,6 +30,7 @@ from seqgp.experiments.table3_options import CANDIDATES, parsed
 from seqgp.metrics import coverage, nlpd, rmse
 
 __all__ = [
+    "FRACTIONS",
     "KEYS",
     "MODELS",
     "TASKS",
@@ -39,6 +40,8 @@ __all__ = [
     "recipe",
     "run_cell",
     "settings",
+    "trained",
+    "windows_of",
 ]
 
 KEYS = ("dataset", "model", "mode", "seed")
@@ -56,7 +59,7 @@ TASKS = (
 )
 MODELS = ("persistence", "ridge", "boosting", "lstm", "gp-narx", "gp-lstm")
 FIXED = {"persistence", "ridge", "boosting"}  # nothing random in them, or nothing that matters
-_FRACTIONS = (0.5625, 0.1875, 0.25)
+FRACTIONS = (0.5625, 0.1875, 0.25)
 _LAG = {
     "gef-power": 48,
     "gef-wind": 48,
@@ -80,8 +83,8 @@ def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
     ]
 
 
-def parts(dataset: str, mode: str, model: str = "") -> tuple[WindowSet, WindowSet, WindowSet]:
-    """Training, validation and test windows."""
+def windows_of(dataset: str, mode: str, model: str = "") -> WindowSet:
+    """All windows of a recording, in time order."""
     data = datasets.load(dataset)
     lag = _LAG[dataset]
     inputs, targets = data.runs(lag + 1)
@@ -93,9 +96,15 @@ def parts(dataset: str, mode: str, model: str = "") -> tuple[WindowSet, WindowSe
     if dataset == "gef-wind":  # targets in the hours that the competition gave for training
         usage = data.marks["usage"].reshape(len(inputs), -1)
         windows = windows.subset(usage[windows.series_index, windows.time] == "Training")
+    return windows
+
+
+def parts(dataset: str, mode: str, model: str = "") -> tuple[WindowSet, WindowSet, WindowSet]:
+    """Training, validation and test windows."""
+    windows = windows_of(dataset, mode, model)
     # Farms are split each at the same hour; other recordings are one after the other in time.
     rows = windows if dataset == "gef-wind" else len(windows)
-    first, second, third = split_in_time(rows, _FRACTIONS, gap=lag)
+    first, second, third = split_in_time(rows, FRACTIONS, gap=windows.lag)
     return windows.subset(first), windows.subset(second), windows.subset(third)
 
 
@@ -149,9 +158,16 @@ def new(model: str, options: dict[str, Any], seed: int) -> SequenceGP | Sequence
     return kind(**options, random_state=seed, progress=False)
 
 
+def trained(estimator: Any, train: WindowSet, validation: WindowSet) -> Any:
+    """Fitted, then trained again on all rows: those held back to choose by are data too, and the newest."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        return estimator.fit(train, validation=validation).refit(train.union(validation))
+
+
 def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     """Train and test one model; the row of the table."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # small recurrent nets are fastest so; cells run side by side
     dataset, model, mode, seed = cell
     start = time.perf_counter()
     train, validation, test = parts(dataset, mode, model)
@@ -164,11 +180,7 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     if model in baselines:
         fitted: Any = baselines[model]().fit(train, validation)
     else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TrainingWarning)
-            fitted = estimator(cell, quick).fit(train, validation=validation)
-            # Rows held back to choose by are data too, and the newest: train again on all.
-            fitted.refit(known)
+        fitted = trained(estimator(cell, quick), train, validation)
     mean, std = fitted.predict(test, return_std=True)
     dof = getattr(fitted, "dof_", np.inf)
     scale = known.y.std(0)

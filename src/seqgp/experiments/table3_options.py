@@ -132,26 +132,13 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ),
     ("car-speed", "lstm", "autoregression"): (
         "epochs=30 restarts=3",
-        "epochs=30",
-        "epochs=30 lr=0.0005",
-        "epochs=30 lr=0.0005 dropout=0.2",
+        "epochs=30 lr=0.0005 dropout=0.2 restarts=3",
     ),
-    ("car-speed", "gp-narx", "autoregression"): (
-        "epochs=30",
-        "epochs=30 dropout=0.2 lr=0.001 restarts=3",
-        "epochs=30 dropout=0.2 lr=0.001",
-    ),
+    ("car-speed", "gp-narx", "autoregression"): ("epochs=30",),
     ("car-speed", "gp-lstm", "autoregression"): (
         "epochs=10 dropout=0.2 lr=0.001",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 restarts=3",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 select=rmse",
-        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.0005 dropout=0.2 "
-        "select=rmse",
-        "epochs=30 dropout=0.2 lr=0.0003 weight_decay=1",
         "epochs=10 dropout=0.2 lr=0.001 restarts=3",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 restarts=3",
     ),
     ("car-yaw", "lstm", "regression"): (
         "dropout=0.5 epochs=40 hidden=512",
@@ -182,65 +169,33 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ),
     ("car-yaw", "lstm", "autoregression"): (
         "epochs=30 restarts=3",
-        "epochs=30",
-        "epochs=30 dropout=0.2 lr=0.001",
-        "epochs=30 lr=0.0005",
+        "epochs=30 lr=0.0005 dropout=0.2 restarts=3",
     ),
-    ("car-yaw", "gp-narx", "autoregression"): (
-        "epochs=30",
-        "epochs=30 dropout=0.2 lr=0.001",
-        "epochs=30 dropout=0.2 lr=0.001 restarts=3",
-    ),
+    ("car-yaw", "gp-narx", "autoregression"): ("epochs=30",),
     ("car-yaw", "gp-lstm", "autoregression"): (
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 restarts=3",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 select=rmse",
-        "epochs=30 dropout=0.2 lr=0.001",
-        "epochs=30",
+        "epochs=30 dropout=0.2 lr=0.001 restarts=3",
     ),
     ("car-lanes", "lstm", "autoregression"): (
         "epochs=30 restarts=3",
-        "epochs=30",
-        "epochs=30 lr=0.0005",
-        "epochs=30 lr=0.0005 dropout=0.2",
-        "epochs=30 mean=zero",
+        "epochs=30 lr=0.0005 dropout=0.2 restarts=3",
     ),
     ("car-lanes", "gp-narx", "autoregression"): (
         "epochs=20 theta_steps=2 lr=0.001 dropout=0.2 restarts=3",
-        "epochs=20 theta_steps=2 lr=0.001 dropout=0.2",
     ),
     ("car-lanes", "gp-lstm", "autoregression"): (
         "epochs=20 theta_steps=2 lr=0.001 dropout=0.2 readout=1 select=rmse restarts=3",
         "epochs=20 theta_steps=2 lr=0.001 dropout=0.2 select=rmse restarts=3",
-        "epochs=20 theta_steps=2 lr=0.001 dropout=0.2 select=rmse",
-        "epochs=10 theta_steps=2 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 "
-        "select=rmse",
-        "epochs=20 theta_steps=2 lr=0.001 dropout=0.2",
-        "epochs=20 theta_steps=2 lr=0.0003 dropout=0.2 weight_decay=1",
-        "epochs=20 theta_steps=2 lr=0.001 dropout=0.2 readout=1 select=rmse",
-        "epochs=30 theta_steps=2 dropout=0.2 readout=1 select=rmse",
     ),
     ("car-lead", "lstm", "autoregression"): (
         "epochs=40 restarts=3",
-        "epochs=40",
-        "epochs=40 lr=0.0005 weight_decay=1",
-        "epochs=40 lr=0.0005",
-        "epochs=40 lr=0.0005 dropout=0.2",
+        "epochs=40 lr=0.0005 dropout=0.2 restarts=3",
     ),
-    ("car-lead", "gp-narx", "autoregression"): (
-        "epochs=40 dropout=0.2 lr=0.0003",
-        "epochs=40 dropout=0.2 lr=0.001",
-    ),
+    ("car-lead", "gp-narx", "autoregression"): ("epochs=40 dropout=0.2 lr=0.0003",),
     ("car-lead", "gp-lstm", "autoregression"): (
         "epochs=10 dropout=0.2 lr=0.001",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002 restarts=3",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002 select=rmse",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.0005 dropout=0.2 "
-        "select=rmse",
-        "epochs=10 dropout=0.2 lr=0.001 select=rmse",
-        "epochs=20 dropout=0.2 lr=0.0003 hidden=32",
         "epochs=10 dropout=0.2 lr=0.001 restarts=3",
+        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002 restarts=3",
     ),
 }
 _WHOLE = {"epochs", "pretrain_epochs", "batch_size", "hidden", "layers", "theta_steps", "restarts"}
