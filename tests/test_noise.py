@@ -110,6 +110,39 @@ def test_radius_is_the_order_statistic():
         Calibration.none(1).radius(0.9)
 
 
+def test_intervals_of_few_rows_are_not_narrower_than_the_distribution():
+    scores = np.linspace(0.0, 1.0, 100)[:, None]  # all small, as luck would have it
+    few = replace(Calibration.none(1), dof=np.array([4.0]), rows=100, scores=scores)
+    assert few.radius(0.95)[0] == pytest.approx(student_t.ppf(0.975, 4.0) / np.sqrt(2.0))
+    gaussian = replace(few, dof=np.array([np.inf]))
+    assert gaussian.radius(0.95)[0] == pytest.approx(norm.ppf(0.975))
+    assert replace(few, scores=10.0 * scores).radius(0.95) == 10.0 * scores[95]
+    many = replace(few, rows=500, scores=np.linspace(0.0, 1.0, 500)[:, None])
+    assert many.radius(0.95) == many.scores[475]
+
+
+@pytest.mark.parametrize(
+    ("draw", "law"),
+    [
+        (lambda rng: rng.standard_normal(49), norm()),
+        (lambda rng: rng.standard_t(3, 49), student_t(3)),
+    ],
+)
+def test_intervals_of_few_like_rows_hold_little_more_than_their_level(draw, law):
+    rng = np.random.default_rng(0)
+    shares = []
+    for _ in range(100):
+        error = torch.as_tensor(draw(rng))[:, None]
+        none = torch.zeros_like(error)
+        held = Errors(none, none, none, none, error, torch.ones_like(error))
+        found = fit_calibration(held, None, 0)
+        radii = [float(found.radius(level)[0] * np.sqrt(found.scale[0])) for level in (0.5, 0.95)]
+        shares.append(2.0 * law.cdf(radii) - 1.0)
+    half, most = np.mean(shares, 0)
+    assert 0.48 < half < 0.54
+    assert 0.94 < most < 0.98
+
+
 def test_of_many_errors_some_are_kept_and_never_a_smaller_one():
     rows = 123_457
     kept = ranks_kept(rows)
@@ -318,7 +351,7 @@ def test_slope_is_judged_by_blocks_in_time():
 
 
 def test_what_gains_little_beyond_a_line_is_left_out():
-    """By the log of a Gaussian's likelihood ratio at the best level and noise, for each output."""
+    """By the log of a Gaussian's likelihood ratio at the best level and noise, of all outputs."""
     rng = np.random.default_rng(0)
     learnt, noise = rng.normal(size=(2, 400))
     gains = []
@@ -332,8 +365,12 @@ def test_what_gains_little_beyond_a_line_is_left_out():
     assert gains[0] < 10.0 < gains[1]
     both = torch.as_tensor(np.stack([0.1 * learnt, 0.3 * learnt], 1))
     left = both + torch.as_tensor(noise)[:, None]
-    assert beyond_line(both, left).tolist() == [0.0, 1.0]
+    assert [float(beyond_line(both[:, [k]], left[:, [k]])) for k in range(2)] == [0.0, 1.0]
     assert beyond_line(-both, left).tolist() == [0.0, 0.0]
+    # Outputs are of one network: what it has learnt for one speaks for what it says of another, unless
+    # that one loses by it.
+    assert beyond_line(both, left).tolist() == [1.0, 1.0]
+    assert beyond_line(both * torch.tensor([-1.0, 1.0]), left).tolist() == [0.0, 1.0]
     # Rows by the thousand tell what is small too, and how much of it is there.
     learnt, noise = torch.as_tensor(rng.normal(size=(2, 20_000, 1)))
     assert float(beyond_line(0.2 * learnt, 0.1 * learnt + noise)) == pytest.approx(0.5, abs=0.15)

@@ -26,7 +26,6 @@ _WHAT = (
     "calibration",
     "search-table2",
     "search-table3",
-    "search-car",
 )
 
 
@@ -82,7 +81,6 @@ def _experiment(what: str) -> Any:
         performance,
         quarters,
         scalability,
-        search_car,
         search_table2,
         search_table3,
         table2,
@@ -101,7 +99,6 @@ def _experiment(what: str) -> Any:
         "calibration": calibration,
         "search-table2": search_table2,
         "search-table3": search_table3,
-        "search-car": search_car,
     }[what]
 
 

@@ -453,7 +453,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         A new observation is inside with a probability of at least ``level`` if its error is one as
         validation rows had: exchangeable with theirs, whatever the distribution. Under drift it is
         not; :func:`seqgp.adaptive_quantiles` follows that. The rows also chose the epoch and the
-        size of the deviations, so with very few of them the level is a little optimistic.
+        size of the deviations; with fewer than 500 of them it is not narrower than the t is.
 
         References:
             Algorithmic Learning in a Random World, Vovk, Gammerman and Shafer 2005.

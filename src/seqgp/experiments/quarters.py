@@ -1,21 +1,24 @@
-"""Other test parts: each quarter of a recording is the test part in turn, with options as they stand.
+"""Each quarter of a recording held back in turn: what to choose, and how far error bars hold on average.
 
-One test part is one draw, and what a 95% interval promises is a share over many.
+One part of a recording is one draw. On the car, table 3's part that chooses is of few drives; of the
+vehicle ahead it is one vehicle, which keeps its distance. So options with past targets are chosen here, on
+the rows before table 3's test part. And what a 95% interval promises is a share over many parts: Actuator
+and Drives go through the same motions from beginning to end, so there all parts together tell.
 
-A recording is turned so that the quarter comes last; three quarters of the rest train and one chooses, as
-in table 3. A car's drives are recordings of their own, and Actuator and Drives go through the same motions
-from beginning to end, so rows that come later in time may train. The last quarter of the car is table 3's
-own and not here. The car's models are trained as for table 3 (again on validation rows too), those of
-system identification as for the calibration study.
+The rows are turned so that the quarter comes last; three quarters of the rest train and one validates, as
+in table 3. Rows that come later in time may train: a car's drives are recordings of their own. The car's
+models are trained as for table 3, those of system identification as for the calibration study.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from seqgp.data import WindowSet, split_in_time
 from seqgp.estimator import SequenceGP, SequenceNet
@@ -23,50 +26,56 @@ from seqgp.experiments import calibration, table2, table3
 from seqgp.experiments.baselines import LinearModel, Persistence
 from seqgp.experiments.calibration_report import LEVELS, PIT
 from seqgp.experiments.predictive import predictive_of
+from seqgp.experiments.table3_options import CANDIDATES, parsed
 
-__all__ = ["KEYS", "cells", "markdown", "parts", "run_cell", "settings", "turned"]
+__all__ = ["CHOSEN", "KEYS", "cells", "markdown", "mean_errors", "parts", "run_cell", "settings"]
 
-KEYS = ("dataset", "model", "mode", "quarter", "seed")
-MODELS = ("persistence", "ridge", "lstm", "gp-narx", "gp-lstm")
-_MODE = "autoregression"
+KEYS = ("dataset", "model", "mode", "options", "quarter", "seed")
+QUARTERS = (1, 2, 3, 4)
+CHOSEN = tuple(
+    (dataset, model, "autoregression")
+    for dataset in ("car-speed", "car-lanes", "car-lead")
+    for model in ("lstm", "gp-lstm")
+)
+_ROW = list(KEYS[:4])
 _BASELINES: dict[str, Any] = {"persistence": Persistence, "ridge": LinearModel}
-_QUARTERS = {
-    "actuator": (1, 2, 3, 4),
-    "drives": (1, 2, 3, 4),
-    "car-speed": (1, 2, 3),
-    "car-yaw": (1, 2, 3),
-    "car-lanes": (1, 2, 3),
-    "car-lead": (1, 2, 3),
-}
-_CAR_SEEDS = 3
+_TABLE_2, _NONE = "as in table 2", "-"
+_CAR_SEEDS = 1
 
 
 def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
-    """Every model on every quarter: five seeds for system identification, three for the car."""
+    """Every model and candidate on every quarter: one seed for the car, more for system identification."""
+    rows = [(*row, options) for row in CHOSEN for options in CANDIDATES[row]]
+    rows += [
+        (d, m, "autoregression", _TABLE_2) for d in table2.DATASETS for m in ("lstm", "gp-lstm")
+    ]
+    fixed = [
+        (d, m, "autoregression", _NONE)
+        for d in dict.fromkeys(r[0] for r in rows)
+        for m in _BASELINES
+    ]
     return [
-        (dataset, model, _MODE, quarter, seed)
+        (*row, quarter, seed)
         for seed in range(seeds)
-        for dataset, quarters in _QUARTERS.items()
-        for quarter in quarters
-        for model in MODELS
-        if (seed == 0 or model not in _BASELINES)  # nothing random in those
-        and (seed < _CAR_SEEDS or dataset in table2.DATASETS)
+        for row in (fixed if seed == 0 else []) + rows
+        if seed < _CAR_SEEDS or row[0] in table2.DATASETS
+        for quarter in QUARTERS
     ]
 
 
 def parts(
     dataset: str, mode: str, model: str, quarter: int
 ) -> tuple[WindowSet, WindowSet, WindowSet]:
-    """Training, validation and test windows of a recording."""
-    return turned(_table(dataset).windows_of(dataset, mode, model), quarter)
-
-
-def turned(windows: WindowSet, quarter: int) -> tuple[WindowSet, WindowSet, WindowSet]:
-    """Training, validation and test windows; no two of them share a row."""
+    """Training, validation and held-back windows; no two of them share a row."""
+    if dataset in table2.DATASETS:
+        windows = table2.windows_of(dataset, mode, model)
+    else:
+        train, validation, _ = table3.parts(dataset, mode, model)
+        windows = train.union(validation)
     n, lag = len(windows), windows.lag
     order = np.roll(np.arange(n), -round(n * quarter / 4))
     if quarter < 4:
-        order = order[lag:]  # what follows the test part in time overlaps with it
+        order = order[lag:]  # what follows the held-back part in time overlaps with it
     first, second, third = (
         windows.subset(order[rows]) for rows in split_in_time(len(order), table3.FRACTIONS, lag)
     )
@@ -74,93 +83,81 @@ def turned(windows: WindowSet, quarter: int) -> tuple[WindowSet, WindowSet, Wind
 
 
 def settings(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
-    """All that decides a cell's numbers, to be stored beside them."""
-    dataset, model, mode, _, seed = cell
-    lag = _table(dataset).settings((dataset, model, mode, seed), quick)["lag"]
+    """The estimator's options."""
+    dataset, model, mode, options, *_ = cell
     if model in _BASELINES:
-        return {"lag": lag}
-    return {"lag": lag, "refit": _refits(dataset), **_recipe(dataset, model, mode, quick)}
-
-
-def _table(dataset: str) -> Any:
-    return table2 if dataset in table2.DATASETS else table3
-
-
-def _refits(dataset: str) -> bool:
-    return dataset not in table2.DATASETS
-
-
-def _recipe(dataset: str, model: str, mode: str, quick: bool) -> dict[str, Any]:
-    options: dict[str, Any] = _table(dataset).recipe(dataset, model, mode, quick)
-    options.pop("calibrate", None)  # table 2 is without it
-    return options
+        return {}
+    if dataset in table2.DATASETS:
+        found: dict[str, Any] = table2.recipe(dataset, model, mode, quick)
+        return found | {"calibrate": True}
+    return table3.shortened(model, table3.common(model, mode) | parsed(options), quick)
 
 
 def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
-    """Train and test one model; the row of the table."""
-    import torch
-
+    """Train one model; its scores on the quarter held back."""
     torch.set_num_threads(1)  # small recurrent nets are fastest so; cells run side by side
     start = time.perf_counter()
-    dataset, model, mode, quarter, seed = cell
-    train, validation, test = parts(dataset, mode, model, quarter)
-    known = train.union(validation)
+    dataset, model, mode, _, quarter, seed = cell
+    train, validation, held = parts(dataset, mode, model, quarter)
     if model in _BASELINES:
-        fitted: Any = _BASELINES[model]().fit(train, validation)
+        fitted = _BASELINES[model]().fit(train, validation)
     else:
         kind = SequenceGP if model.startswith("gp-") else SequenceNet
-        fitted = kind(
-            **_recipe(dataset, model, mode, quick), random_state=int(seed), progress=False
-        )
-        if _refits(dataset):
-            table3.trained(fitted, train, validation)
-        else:
+        fitted = kind(**settings(cell, quick), random_state=int(seed), progress=False)
+        if dataset in table2.DATASETS:
             calibration.train_on(fitted, train, validation)
-    scores = calibration.score(predictive_of(fitted, test), test.y, known.y.std(0))
+        else:
+            table3.trained(fitted, train, validation)
+    scores = calibration.score(
+        predictive_of(fitted, held), held.y, train.union(validation).y.std(0)
+    )
     return {
         **dict(zip(KEYS, cell, strict=True)),
         **{name: value for name, value in scores.items() if name not in PIT},
-        "cov95_adaptive": calibration.adaptive_coverage(fitted, test),
+        "cov95_adaptive": calibration.adaptive_coverage(fitted, held),
         "seconds": time.perf_counter() - start,
     }
 
 
+def mean_errors(table: pd.DataFrame) -> pd.Series:
+    """Of each row and option the geometric mean of its errors, so that all quarters count alike."""
+    logs = table.assign(log=np.log(table.rmse_z)).groupby(_ROW, sort=False).log.mean()
+    return logs.map(math.exp)
+
+
 def markdown(table: pd.DataFrame) -> str:
-    """One table a task: the error of each quarter, and of all of them; scores over all."""
+    """One table a recording: the error of each quarter and their mean, other scores over all."""
     lines = [
-        "# Each quarter the test part in turn",
+        "# Each quarter held back in turn",
         "",
-        "Test errors on targets standardised by all rows before the test part (z), means over seeds; over "
-        "all quarters the root of the mean square. NLPD, CRPS and the share of values inside 50, 80 and "
-        "95% intervals are means over quarters and seeds, in brackets how far quarters differ (standard "
-        "deviation). Options are those of tables 2 and 3; those of the car were chosen on rows of which "
-        "these parts have some (search-car). The last quarter of the car is table 3's and not here.",
+        "Errors on targets standardised by the rows trained on (z), means over seeds, and the geometric "
+        "mean of all quarters; of a model's options the best is bold, and is table 3's. NLPD, CRPS and the "
+        "share of values inside 50, 80 and 95% intervals are means over quarters and seeds, in brackets "
+        "how far quarters differ (standard deviation). Of the car, these are quarters of the rows before "
+        "table 3's test part.",
     ]
-    for dataset, quarters in _QUARTERS.items():
-        part = table[table.dataset == dataset]
-        if part.empty:
-            continue
-        names = " | ".join(f"quarter {q}" for q in quarters)
+    for dataset, part in table.groupby("dataset", sort=False):
+        names = " | ".join(f"quarter {q}" for q in QUARTERS)
         lines += [
             "",
-            f"## {dataset}, {_MODE}",
+            f"## {dataset}, {part['mode'].iloc[0]}",
             "",
-            f"| model | seeds | {names} | all | NLPD | CRPS | 50% | 80% | 95% | adaptive 95% |",
-            "| --- " * (len(quarters) + 9) + "|",
+            f"| model | options | seeds | {names} | mean | NLPD | CRPS | 50% | 80% | 95% | adaptive 95% |",
+            "| --- " * 14 + "|",
         ]
-        for model in MODELS:
-            rows = part[part.model == model]
-            if len(rows):
-                lines.append(_line(model, rows, quarters))
+        for _, of_model in part.groupby("model", sort=False):
+            errors = mean_errors(of_model).droplevel([0, 1, 2])
+            for options, rows in of_model.groupby("options", sort=False):
+                best = len(errors) > 1 and errors[options] == errors.min()
+                lines.append(_line(rows, errors[options], best))
     return "\n".join(lines) + "\n"
 
 
-def _line(model: str, rows: pd.DataFrame, quarters: tuple[int, ...]) -> str:
+def _line(rows: pd.DataFrame, mean: float, best: bool) -> str:
     each = rows.groupby("quarter").mean(numeric_only=True)
-    squares = rows.assign(square=rows.rmse_z**2).groupby("quarter").square.mean()
-    entries = [model, str(rows.seed.nunique())]
-    entries += [f"{each.rmse_z[q]:.5f}" if q in each.index else "" for q in quarters]
-    entries += [f"{np.sqrt(squares.mean()):.5f}"]
+    entries = [rows.model.iloc[0], rows.options.iloc[0], str(rows.seed.nunique())]
+    entries += [f"{each.rmse_z[q]:.5f}" if q in each.index else "" for q in QUARTERS]
+    entries.append(f"**{mean:.5f}**" if best else f"{mean:.5f}")
     entries += [f"{each.nlpd.mean():.3f}", f"{each.crps.mean():.5f}"]
     for level in LEVELS:
         share = each[f"cov{level}"]

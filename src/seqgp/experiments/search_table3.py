@@ -2,7 +2,7 @@
 
 Each row of the table has some candidates, and takes the one with the lowest validation RMSE over the
 seeds it was run with: two, and three where candidates are close. Those of the car with past targets are
-compared on more rows (:mod:`seqgp.experiments.search_car`).
+compared on more rows (:mod:`seqgp.experiments.quarters`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 from seqgp.exceptions import TrainingWarning
 from seqgp.experiments import table3
-from seqgp.experiments.search_car import CAR
+from seqgp.experiments.quarters import CHOSEN
 from seqgp.experiments.table3_options import CANDIDATES, parsed
 from seqgp.metrics import coverage, nlpd, rmse
 
@@ -31,7 +31,7 @@ def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
         (*row, options, seed)
         for seed in range(seeds)
         for row, candidates in CANDIDATES.items()
-        if row not in CAR
+        if row not in CHOSEN
         for options in candidates
     ]
 

@@ -1,6 +1,7 @@
 """Options of table 3's rows: the first of each was the best on validation rows, and is the table's.
 
-``reproduce search-table3`` compares them. What they do not say is in ``table3.common``.
+``reproduce search-table3`` compares them, and ``reproduce quarters`` those of the car with past targets.
+What they do not say is in ``table3.common``.
 """
 
 from __future__ import annotations
@@ -131,13 +132,12 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "dropout=0.3 epochs=40 weight_decay=0.1",
     ),
     ("car-speed", "lstm", "autoregression"): (
-        "epochs=30 restarts=3",
         "epochs=30 lr=0.0005 dropout=0.2 restarts=3",
+        "epochs=30 restarts=3",
     ),
     ("car-speed", "gp-narx", "autoregression"): ("epochs=30",),
     ("car-speed", "gp-lstm", "autoregression"): (
         "epochs=10 dropout=0.2 lr=0.001",
-        "epochs=10 dropout=0.2 lr=0.001 restarts=3",
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 restarts=3",
     ),
     ("car-yaw", "lstm", "regression"): (
@@ -167,14 +167,10 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "dropout=0.3 epochs=40 weight_decay=0.1",
         "dropout=0.3 epochs=40 skip=1",
     ),
-    ("car-yaw", "lstm", "autoregression"): (
-        "epochs=30 restarts=3",
-        "epochs=30 lr=0.0005 dropout=0.2 restarts=3",
-    ),
+    ("car-yaw", "lstm", "autoregression"): ("epochs=30 restarts=3",),
     ("car-yaw", "gp-narx", "autoregression"): ("epochs=30",),
     ("car-yaw", "gp-lstm", "autoregression"): (
         "epochs=10 lr=0.0005 readout=1 pretrain_epochs=30 pretrain_lr=0.002 restarts=3",
-        "epochs=30 dropout=0.2 lr=0.001 restarts=3",
     ),
     ("car-lanes", "lstm", "autoregression"): (
         "epochs=30 restarts=3",
@@ -184,19 +180,16 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
         "epochs=20 theta_steps=2 lr=0.001 dropout=0.2 restarts=3",
     ),
     ("car-lanes", "gp-lstm", "autoregression"): (
+        "epochs=30 theta_steps=2 readout=1 select=rmse restarts=3",
         "epochs=20 theta_steps=2 lr=0.001 dropout=0.2 readout=1 select=rmse restarts=3",
         "epochs=20 theta_steps=2 lr=0.001 dropout=0.2 select=rmse restarts=3",
     ),
     ("car-lead", "lstm", "autoregression"): (
-        "epochs=40 restarts=3",
         "epochs=40 lr=0.0005 dropout=0.2 restarts=3",
+        "epochs=40 restarts=3",
     ),
     ("car-lead", "gp-narx", "autoregression"): ("epochs=40 dropout=0.2 lr=0.0003",),
-    ("car-lead", "gp-lstm", "autoregression"): (
-        "epochs=10 dropout=0.2 lr=0.001",
-        "epochs=10 dropout=0.2 lr=0.001 restarts=3",
-        "epochs=10 lr=0.0005 readout=1 pretrain_epochs=40 pretrain_lr=0.002 restarts=3",
-    ),
+    ("car-lead", "gp-lstm", "autoregression"): ("epochs=10 dropout=0.2 lr=0.001",),
 }
 _WHOLE = {"epochs", "pretrain_epochs", "batch_size", "hidden", "layers", "theta_steps", "restarts"}
 _FLAGS = {"skip", "readout"}

@@ -29,6 +29,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
+from seqgp.student import Student
+
 __all__ = [
     "Calibration",
     "Errors",
@@ -59,6 +61,11 @@ _TAIL, _TAIL_NATS = 0.2, 5.0
 _MOST_TAIL = 0.4  # of 1/dof: at 1/2 there is no variance
 _GAUSSIAN = 1e-3  # 1/dof below which tails are a Gaussian's
 _SCORES = 2000  # validation errors that are kept, evenly in rank
+# The largest of fewer errors than this are a matter of luck, and the model was chosen on them: intervals
+# are not narrower than the t's own, which has all of them to go by. On two recordings of the electric
+# drives that are in no table (each quarter held back in turn, 80 validation rows) 50 and 95% intervals held
+# 47 and 93% without, and hold 49 and 95%.
+_FEW = 500
 
 
 @dataclass(frozen=True)
@@ -149,7 +156,10 @@ class Calibration:
         return scale * torch.exp(torch.as_tensor(self.trust, device=like.device) * shape)
 
     def radius(self, level: float) -> Array:
-        """Deviations from the mean, ``(outputs,)``, within which ``level`` of new errors are."""
+        """Deviations from the mean, ``(outputs,)``, within which ``level`` of new errors are.
+
+        Of few validation rows not less than the t's own quantile.
+        """
         if self.scores is None:
             raise ValueError(
                 "there are no validation errors to take intervals from: fit with calibrate=True and "
@@ -162,7 +172,10 @@ class Calibration:
                 f"rows, and there were {self.rows}: use a lower level, or more validation rows"
             )
         radius: Array = self.scores[np.searchsorted(ranks_kept(self.rows), rank)]
-        return radius
+        if self.rows >= _FEW:
+            return radius
+        unit = Student(np.zeros_like(radius), np.ones_like(radius), self.dof)
+        return np.maximum(radius, unit.quantile(0.5 + 0.5 * level))
 
 
 def ranks_kept(rows: int) -> NDArray[np.int64]:
