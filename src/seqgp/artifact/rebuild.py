@@ -27,6 +27,7 @@ from seqgp.inference import GridStatistics, Rows
 from seqgp.inference.grid import GridSpec
 from seqgp.inference.grid.cost import MAX_DIM
 from seqgp.means import LinearMean, MeanFunction, ZeroMean
+from seqgp.roughness import roughness_width
 from seqgp.training.noise import Calibration, NoiseShape, ranks_kept
 
 __all__ = ["CLASSES", "assemble", "rebuild_estimator", "unfitted"]
@@ -202,7 +203,10 @@ def _noise_shape(
     if not training.noise_steps:
         return None
     with torch.device("meta"):
-        shape = NoiseShape(_width(header) + header.outputs, header.outputs)
+        linear = header.params.mean == "linear"
+        rough = roughness_width(header.lag, header.features) if linear else 0
+        inputs = _width(header) + rough + header.outputs
+        shape = NoiseShape(inputs, header.outputs)
     _fill(shape, "noise", shelf, device)
     return shape
 

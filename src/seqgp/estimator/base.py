@@ -431,7 +431,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         """
         mean, more = line
         device = mean.device
-        features, H = encode_both(self.network_, inputs)
+        features, H = encode_both(self, inputs)
         chunks = H.split(PREDICT_ROWS)
         with torch.no_grad():
             pieces = [self.posterior_.predict(h, observed) for h in chunks]

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from seqgp.estimator.rows import part_of
 from seqgp.inference import OffsetPosterior, Posterior
 from seqgp.means import LinearMean
+from seqgp.roughness import roughness
 from seqgp.training import Part, Settings, Trained, encode, quieten, score_of
 from seqgp.training.calibration import variance_scale
 from seqgp.training.corrections import beyond_line, clear_shift, clear_slope
@@ -125,9 +126,14 @@ def _quieten(
     return np.broadcast_to(factor, (outputs,)).copy() if factor.max() > 1.0 else None
 
 
-def encode_both(network: nn.Sequential, windows: Any) -> tuple[Tensor, Tensor]:
-    """Features and latent points of windows, from one pass."""
-    pair = _Both(*network)
+def encode_both(model: Any, windows: Any) -> tuple[Tensor, Tensor]:
+    """What the noise's shape sees of windows, and their latent points, from one pass.
+
+    That is the encoder's features and, about a line, how rough the window is: an encoder that learns what a
+    line leaves need not see how unsteady the series is, above all where it has learnt nothing.
+    """
+    encoder, head = model.network_
+    pair = _Both(encoder, head, isinstance(model.mean_function_, LinearMean))
     both = encode(pair, windows)
     return both[:, : pair.width], both[:, pair.width :]
 
@@ -137,7 +143,7 @@ def _errors(model: Any, posterior: Posterior, part: Part, rows: Tensor) -> Error
     source: Any = part.windows
     windows, y = part_of(source, rows), part.y[rows]
     mean, more = model.mean_function_.predict(windows)
-    features, H = encode_both(model.network_, windows)
+    features, H = encode_both(model, windows)
     with torch.no_grad():
         found = [posterior.predict(h, observed=True) for h in H.split(PREDICT_ROWS)]
     learnt = torch.cat([m for m, _ in found]).reshape(y.shape)
@@ -149,15 +155,16 @@ def _errors(model: Any, posterior: Posterior, part: Part, rows: Tensor) -> Error
 
 
 class _Both(nn.Module):
-    """Features beside what the head makes of them: ``(n, width + latent)``."""
+    """What the shape sees beside what the head makes of the features: ``(n, width + latent)``."""
 
     width = 0
 
-    def __init__(self, encoder: nn.Module, head: nn.Module) -> None:
+    def __init__(self, encoder: nn.Module, head: nn.Module, rough: bool) -> None:
         super().__init__()
-        self.encoder, self.head = encoder, head
+        self.encoder, self.head, self.rough = encoder, head, rough
 
     def forward(self, x: Tensor) -> Tensor:
         features = self.encoder(x)
-        self.width = features.shape[1]
-        return torch.cat([features, self.head(features)], 1)
+        seen = torch.cat([features, roughness(x)], 1) if self.rough else features
+        self.width = seen.shape[1]
+        return torch.cat([seen, self.head(features)], 1)

@@ -6,7 +6,8 @@ it has seen. Once the signal has the size that suits rows it has not seen
 three things correct that, at no cost in accuracy:
 
 - a small network sees where training errors are large and where they are small: the noise's *shape*.
-  Training rows are many, and the pattern of their errors is that of new ones, only their size is not;
+  Training rows are many, and the pattern of their errors is that of new ones, only their size is not.
+  Beside the encoder's features and the mean it sees how rough the window is, where the mean is linear;
 - three numbers an output, from validation rows: the *scale* of the variance, the *trust* in the shape
   (0 where it says nothing of new rows), and the *dof* of Student's t, for tails heavier than a Gaussian's;
 - the validation errors themselves, divided by their deviations: intervals from those hold their level
@@ -65,7 +66,13 @@ _SCORES = 2000  # validation errors that are kept, evenly in rank
 # are not narrower than the t's own, which has all of them to go by. On two recordings of the electric
 # drives that are in no table (each quarter held back in turn, 80 validation rows) 50 and 95% intervals held
 # 47 and 93% without, and hold 49 and 95%.
+#
+# Errors of neighbouring rows are alike, so that a hundred rows may say no more of the scale than thirty that
+# are not. Of few rows that decides how far the scale is from 1, and they count as so many. On Actuator (each
+# quarter held back in turn, 190 validation rows, alike for about three) 95% intervals held 92% without, and
+# hold 94%. Of many rows the scale is theirs all the same, whatever they count.
 _FEW = 500
+_ALIKE = 0.05  # correlation of the size of errors below which rows are not alike
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,7 @@ class Errors:
     """Rows that were predicted: all ``(n, outputs)`` but ``features`` ``(n, width)``."""
 
     features: Tensor
+    """The encoder's, and what else the noise's shape sees."""
     mean: Tensor
     learnt: Tensor
     """The part of the mean that is not the mean function's."""
@@ -235,7 +243,7 @@ def fit_calibration(held: Errors, shape: NoiseShape | None, steps: int) -> Calib
     """Scale, trust, tails and scores from ``held`` rows, under the shape where there is one."""
     with torch.no_grad():
         g = None if shape is None else shape(held.sees())
-    found = [_numbers(r, s)[0] for r, s in _columns(held, g)]
+    found = [_numbers(r, s, _counted(r, s))[0] for r, s in _columns(held, g)]
     scale, trust, dof = (np.array(values) for values in zip(*found, strict=True))
     none = Calibration.none(len(scale))
     return scored(replace(none, scale=scale, trust=trust, dof=dof, steps=steps), held, g)
@@ -268,8 +276,30 @@ def _columns(held: Errors, g: Tensor | None) -> list[tuple[Array, Array | None]]
     return [(ratio[:, k], None if shape is None else shape[:, k]) for k in range(ratio.shape[1])]
 
 
-def _numbers(ratio: Array, g: Array | None) -> tuple[tuple[float, float, float], float]:
-    """Scale, trust and dof of one output by penalised maximum likelihood, and its value."""
+def _counted(ratio: Array, g: Array | None) -> float:
+    """What a row counts, 0 to 1: less than 1 where there are few and neighbouring errors are alike."""
+    n = len(ratio)
+    if n >= _FEW:
+        return 1.0
+    size = np.sqrt(ratio if g is None else ratio * np.exp(-g))
+    size = size - size.mean()
+    square = max(float(size @ size), np.finfo(float).tiny)
+    alike = 1.0
+    for step in range(1, n // 3):
+        correlation = float(size[step:] @ size[:-step]) / square
+        if correlation < _ALIKE:
+            break
+        alike += 2.0 * correlation
+    return 1.0 / alike
+
+
+def _numbers(
+    ratio: Array, g: Array | None, counted: float = 1.0
+) -> tuple[tuple[float, float, float], float]:
+    """Scale, trust and dof of one output by penalised maximum likelihood, and its value.
+
+    Each row's likelihood is taken to the power ``counted``.
+    """
 
     def value(p: Array) -> float:
         log_scale, trust, tail = p
@@ -277,7 +307,7 @@ def _numbers(ratio: Array, g: Array | None) -> tuple[tuple[float, float, float],
         density = np.sum(_density(ratio * np.exp(-log_factor), tail) + 0.5 * log_factor)
         prior = 0.5 * _SCALE_ROWS * (np.exp(-log_scale) - 1.0 + log_scale)
         prior += _TAIL_NATS * (tail / _TAIL - 1.0) ** 2
-        return float(density + prior + 0.5 * trust**2)
+        return float(counted * density + prior + 0.5 * trust**2)
 
     start = np.log((ratio.sum() + _SCALE_ROWS) / (len(ratio) + _SCALE_ROWS))
     bounds = [(start - 5.0, start + 5.0), (0.0, 0.0 if g is None else 1.5), (0.0, _MOST_TAIL)]
