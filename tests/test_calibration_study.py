@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 
 from seqgp.experiments import calibration, calibration_report, table2, table3
+from seqgp.experiments.baselines import LinearModel
+from seqgp.experiments.blocks import turned
 from seqgp.experiments.calibration_report import (
     BASELINES,
     FIRST,
@@ -22,6 +24,7 @@ from seqgp.experiments.calibration_report import (
 )
 from seqgp.experiments.predictive import Student
 from seqgp.experiments.table3_options import CANDIDATES, parsed
+from seqgp.metrics import coverage, rmse
 
 COLUMNS = [
     *("dataset", "model", "mode", "seed", "rmse", "rmse_z", "nlpd", "crps"),
@@ -58,13 +61,14 @@ def test_every_cell_has_the_options_of_its_table():
     assert {seed for _, model, _, seed in cells if model in BASELINES} == {0}
     for dataset, model, mode, seed in cells:
         if model in BASELINES:
-            assert list(calibration.settings((dataset, model, mode, seed))) == ["lag"]
+            assert set(calibration.settings((dataset, model, mode, seed))) <= {"lag", "blocks"}
             continue
         known = "gp-lstm" if model.startswith("gp") else "lstm"
         source = table2 if dataset in table2.DATASETS else table3
         ours = calibration.settings((dataset, model, mode, seed))
         theirs = source.settings((dataset, known, mode, seed))
         theirs.pop("refit", None)  # here validation rows stay what they are
+        assert ours.pop("blocks", 1) == (4 if source is table2 else 1)
         changed = {k for k in ours | theirs if ours.get(k) != theirs.get(k)}
         if dataset.startswith("gef"):
             assert all(ours[k] == theirs[k] // 3 for k in changed & {"epochs", "pretrain_epochs"})
@@ -151,6 +155,20 @@ def test_the_figures_are_drawn(table, tmp_path):
         for some in (table, table[(table.dataset == "drives") & (table.model == "lstm-vbll")]):
             draw(some, tmp_path / f"{name}{len(some)}.png")
         assert (tmp_path / f"{name}{len(table)}.png").stat().st_size > 40_000
+
+
+def test_small_recordings_are_scored_on_each_quarter_in_turn(data_folder):
+    row = calibration.run_cell(("drives", "ridge", "autoregression", 0))
+    windows = table2.windows_of("drives", "autoregression", "ridge")
+    errors, shares = [], []
+    for quarter in (1, 2, 3, 4):
+        train, validation, test = turned(windows, quarter)
+        mean, std = LinearModel().fit(train, validation).predict(test, return_std=True)
+        errors.append(rmse(test.y, mean))
+        shares.append(coverage(test.y, mean, std))
+    assert row["rmse"] == pytest.approx(np.sqrt(np.mean(np.square(errors))))
+    assert row["cov95"] == pytest.approx(np.mean(shares))
+    assert 0 < row["train_seconds"] < row["seconds"]
 
 
 def test_a_quick_cell_of_every_model_as_a_user_runs_it(data_folder, tmp_path):

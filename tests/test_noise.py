@@ -8,7 +8,9 @@ import torch
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from seqgp import SequenceGP, SequenceNet
+from seqgp import SequenceGP, SequenceNet, WindowSet
+from seqgp.artifact import load, save
+from seqgp.estimator.calibrating import encode_both
 from seqgp.metrics import coverage, coverage_error, nlpd
 from seqgp.training.corrections import beyond_line, clear_shift, clear_slope
 from seqgp.training.noise import (
@@ -42,6 +44,22 @@ def test_the_size_of_gaussian_errors_is_found():
 def test_a_few_rows_move_little():
     few, many = (fit_calibration(errors(n, scale=3.0), None, 0).scale[0] for n in (4, 4000))
     assert 1.0 < few < many
+
+
+def test_of_few_rows_those_that_are_alike_count_as_fewer():
+    """Each error three times says what it says once; in another order, or of many, it says more."""
+    once = errors(120, scale=0.4)
+    thrice = replace(errors(360), error=once.error.repeat_interleave(3, 0))
+    shuffled = replace(thrice, error=once.error.repeat(3, 1))
+    scales = [fit_calibration(held, None, 0).scale[0] for held in (once, thrice, shuffled)]
+    assert scales[1] == pytest.approx(scales[0], rel=0.1)
+    assert scales[2] < 0.85 * scales[1]
+    some = errors(400, scale=0.4).error
+    alike, other = (
+        replace(errors(1200), error=e) for e in (some.repeat_interleave(3, 0), some.repeat(3, 1))
+    )
+    found = [fit_calibration(held, None, 0).scale[0] for held in (alike, other)]
+    assert found[0] == pytest.approx(found[1], rel=0.01)
 
 
 @pytest.mark.parametrize("dof", [3.0, 6.0])
@@ -243,6 +261,39 @@ def test_on_data_from_the_model_itself_coverage_is_nominal():
             coverage_error(new, level), 2 * radius * norm.pdf(radius) / np.sqrt(600)
         )
         assert abs(coverage(y[n:], mean, std, level, float(model.dof_[0])) - level) < room
+
+
+def unsteady(n, seed):
+    """A wave whose noise is large for 150 rows and small for 150, again and again, and its deviation."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(n)
+    size = np.where(t // 150 % 2, 0.3, 0.03)
+    return np.sin(t / 9.0) + size * rng.standard_normal(n), size
+
+
+def test_errors_are_known_to_be_large_where_the_series_was_unsteady_a_moment_ago(tmp_path):
+    """Which an encoder that has learnt nothing does not show: here it is left as it was drawn."""
+    y, size = unsteady(3000, 0)
+    windows = WindowSet(None, y, lag=12, mode="autoregression")
+    model = SequenceGP(hidden=2, epochs=1, lr=1e-6, random_state=0).fit(windows)
+    assert model.noise_shape_ is not None
+    new, true = unsteady(1500, 1)
+    asked = WindowSet(None, new, lag=12, mode="autoregression")
+    save(model, tmp_path / "model.seqgp")
+    std = np.log(model.predict(asked, return_std=True)[1])
+    again = load(tmp_path / "model.seqgp").predict(asked, return_std=True)[1]
+    np.testing.assert_array_equal(np.log(again), std)
+    calm = true[asked.time] < 0.1
+    # The deviation of what is large over that of what is small is 10.
+    assert np.median(std[~calm]) - np.median(std[calm]) > np.log(3.0)
+
+
+@pytest.mark.parametrize(("mean", "columns"), [("linear", 2), ("zero", 0)])
+def test_the_shape_sees_roughness_about_a_line_alone(mean, columns):
+    windows = WindowSet(None, unsteady(300, 0)[0], lag=12, mode="autoregression")
+    model = SequenceGP(hidden=4, epochs=1, mean=mean, random_state=0).fit(windows)
+    seen, _ = encode_both(model, torch.zeros(3, 12, 1))
+    assert seen.shape == (3, 4 + columns)
 
 
 def test_refit_trains_on_all_rows_and_keeps_what_validation_said():

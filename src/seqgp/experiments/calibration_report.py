@@ -73,8 +73,9 @@ def markdown(table: pd.DataFrame) -> str:
     lines = [
         "# Error bars on the same encoder",
         "",
-        f"Means over up to {seeds} seed(s) on test rows. RMSE, NLPD, CRPS and the width of the 95% "
-        "interval are on targets standardised by the training part (z). Coverage is the share of values "
+        f"Means over up to {seeds} seed(s) on test rows; of Actuator and Drives also over four test "
+        "parts, each quarter of the recording in turn. RMSE, NLPD, CRPS and the width of the 95% interval "
+        "are on targets standardised by the training part (z). Coverage is the share of values "
         "inside their central interval, with its standard deviation over seeds in brackets; PIT error is "
         "the mean distance of the PIT's percentiles from uniform ones; cost is the time of training as a "
         f"multiple of {FIRST}'s of the same seed, the median of the seeds: a rough one, since not all "

@@ -1,13 +1,9 @@
-"""Each quarter of a recording held back in turn: what to choose, and how far error bars hold on average.
+"""The car's options with past targets, chosen with each quarter of a recording held back in turn.
 
-One part of a recording is one draw. On the car, table 3's part that chooses is of few drives; of the
-vehicle ahead it is one vehicle, which keeps its distance. So options with past targets are chosen here, on
-the rows before table 3's test part. And what a 95% interval promises is a share over many parts: Actuator
-and Drives go through the same motions from beginning to end, so there all parts together tell.
-
-The rows are turned so that the quarter comes last; three quarters of the rest train and one validates, as
-in table 3. Rows that come later in time may train: a car's drives are recordings of their own. The car's
-models are trained as for table 3, those of system identification as for the calibration study.
+One part of a recording is one draw: table 3's part that chooses is of few drives, and of the vehicle ahead
+it is one vehicle, which keeps its distance. So these options are chosen here, on quarters of the rows
+before table 3's test part (:mod:`seqgp.experiments.blocks`); a car's drives are recordings of their own, so
+later ones may train. Models are trained as for table 3.
 """
 
 from __future__ import annotations
@@ -20,10 +16,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from seqgp.data import WindowSet, split_in_time
-from seqgp.estimator import SequenceGP, SequenceNet
-from seqgp.experiments import calibration, table2, table3
+from seqgp.data import WindowSet
+from seqgp.experiments import calibration, table3
 from seqgp.experiments.baselines import LinearModel, Persistence
+from seqgp.experiments.blocks import QUARTERS, turned
 from seqgp.experiments.calibration_report import LEVELS, PIT
 from seqgp.experiments.predictive import predictive_of
 from seqgp.experiments.table3_options import CANDIDATES, parsed
@@ -31,7 +27,6 @@ from seqgp.experiments.table3_options import CANDIDATES, parsed
 __all__ = ["CHOSEN", "KEYS", "cells", "markdown", "mean_errors", "parts", "run_cell", "settings"]
 
 KEYS = ("dataset", "model", "mode", "options", "quarter", "seed")
-QUARTERS = (1, 2, 3, 4)
 CHOSEN = tuple(
     (dataset, model, "autoregression")
     for dataset in ("car-speed", "car-lanes", "car-lead")
@@ -39,26 +34,22 @@ CHOSEN = tuple(
 )
 _ROW = list(KEYS[:4])
 _BASELINES: dict[str, Any] = {"persistence": Persistence, "ridge": LinearModel}
-_TABLE_2, _NONE = "as in table 2", "-"
-_CAR_SEEDS = 1
+_NONE = "-"
+_SEEDS = 1
 
 
 def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
-    """Every model and candidate on every quarter: one seed for the car, more for system identification."""
-    rows = [(*row, options) for row in CHOSEN for options in CANDIDATES[row]]
-    rows += [
-        (d, m, "autoregression", _TABLE_2) for d in table2.DATASETS for m in ("lstm", "gp-lstm")
-    ]
-    fixed = [
+    """Every model and candidate on every quarter, with one seed."""
+    rows = [
         (d, m, "autoregression", _NONE)
-        for d in dict.fromkeys(r[0] for r in rows)
+        for d in dict.fromkeys(r[0] for r in CHOSEN)
         for m in _BASELINES
     ]
+    rows += [(*row, options) for row in CHOSEN for options in CANDIDATES[row]]
     return [
         (*row, quarter, seed)
-        for seed in range(seeds)
-        for row in (fixed if seed == 0 else []) + rows
-        if seed < _CAR_SEEDS or row[0] in table2.DATASETS
+        for seed in range(min(seeds, _SEEDS))
+        for row in rows
         for quarter in QUARTERS
     ]
 
@@ -66,30 +57,16 @@ def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
 def parts(
     dataset: str, mode: str, model: str, quarter: int
 ) -> tuple[WindowSet, WindowSet, WindowSet]:
-    """Training, validation and held-back windows; no two of them share a row."""
-    if dataset in table2.DATASETS:
-        windows = table2.windows_of(dataset, mode, model)
-    else:
-        train, validation, _ = table3.parts(dataset, mode, model)
-        windows = train.union(validation)
-    n, lag = len(windows), windows.lag
-    order = np.roll(np.arange(n), -round(n * quarter / 4))
-    if quarter < 4:
-        order = order[lag:]  # what follows the held-back part in time overlaps with it
-    first, second, third = (
-        windows.subset(order[rows]) for rows in split_in_time(len(order), table3.FRACTIONS, lag)
-    )
-    return first, second, third
+    """Training, validation and held-back windows, of the rows before the test part."""
+    train, validation, _ = table3.parts(dataset, mode, model)
+    return turned(train.union(validation), quarter)
 
 
 def settings(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     """The estimator's options."""
-    dataset, model, mode, options, *_ = cell
+    _, model, mode, options, *_ = cell
     if model in _BASELINES:
         return {}
-    if dataset in table2.DATASETS:
-        found: dict[str, Any] = table2.recipe(dataset, model, mode, quick)
-        return found | {"calibrate": True}
     return table3.shortened(model, table3.common(model, mode) | parsed(options), quick)
 
 
@@ -102,12 +79,8 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     if model in _BASELINES:
         fitted = _BASELINES[model]().fit(train, validation)
     else:
-        kind = SequenceGP if model.startswith("gp-") else SequenceNet
-        fitted = kind(**settings(cell, quick), random_state=int(seed), progress=False)
-        if dataset in table2.DATASETS:
-            calibration.train_on(fitted, train, validation)
-        else:
-            table3.trained(fitted, train, validation)
+        unfitted = table3.new(model, settings(cell, quick), int(seed))
+        fitted = table3.trained(unfitted, train, validation)
     scores = calibration.score(
         predictive_of(fitted, held), held.y, train.union(validation).y.std(0)
     )
@@ -133,8 +106,8 @@ def markdown(table: pd.DataFrame) -> str:
         "Errors on targets standardised by the rows trained on (z), means over seeds, and the geometric "
         "mean of all quarters; of a model's options the best is bold, and is table 3's. NLPD, CRPS and the "
         "share of values inside 50, 80 and 95% intervals are means over quarters and seeds, in brackets "
-        "how far quarters differ (standard deviation). Of the car, these are quarters of the rows before "
-        "table 3's test part.",
+        "how far quarters differ (standard deviation). These are quarters of the rows before table 3's "
+        "test part.",
     ]
     for dataset, part in table.groupby("dataset", sort=False):
         names = " | ".join(f"quarter {q}" for q in QUARTERS)

@@ -67,10 +67,10 @@ _SCORES = 2000  # validation errors that are kept, evenly in rank
 # drives that are in no table (each quarter held back in turn, 80 validation rows) 50 and 95% intervals held
 # 47 and 93% without, and hold 49 and 95%.
 #
-# Errors of neighbouring rows are alike, so that a hundred rows may say no more of the scale than thirty that
-# are not. Of few rows that decides how far the scale is from 1, and they count as so many. On Actuator (each
-# quarter held back in turn, 190 validation rows, alike for about three) 95% intervals held 92% without, and
-# hold 94%. Of many rows the scale is theirs all the same, whatever they count.
+# Errors of neighbouring rows are alike: a hundred rows may say no more of the scale than thirty that are
+# not, and of few rows that decides how far it is from 1, so they count as so many. On Actuator (each
+# quarter held back in turn, 190 validation rows, alike for about three) 95% intervals held 92% without,
+# and hold 94%. Of many rows the scale is theirs all the same, whatever they count.
 _FEW = 500
 _ALIKE = 0.05  # correlation of the size of errors below which rows are not alike
 
