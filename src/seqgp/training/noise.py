@@ -70,7 +70,8 @@ _SCORES = 2000  # validation errors that are kept, evenly in rank
 # Errors of neighbouring rows are alike: a hundred rows may say no more of the scale than thirty that are
 # not, and of few rows that decides how far it is from 1, so they count as so many. On Actuator (each
 # quarter held back in turn, 190 validation rows, alike for about three) 95% intervals held 92% without,
-# and hold 94%. Of many rows the scale is theirs all the same, whatever they count.
+# and hold 94%; on 30 stretches of 700 rows of yaw rate, speed and load before the test parts 91.7 and
+# 92.0%, and the NLPD fell by 0.006. Of many rows the scale is theirs all the same, whatever they count.
 _FEW = 500
 _ALIKE = 0.05  # correlation of the size of errors below which rows are not alike
 
