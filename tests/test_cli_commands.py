@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import seqgp
 from cli_data import LAG, NEW, ROWS, TRAINING, process, run, series
@@ -301,6 +302,26 @@ def test_fit_keeps_models_that_are_there(capsys, folder):
     assert (code, out) == (2, "")
     assert "--force" in err
     assert (folder / "data.seqgp").read_bytes() == before
+
+
+def test_fit_trains_on_one_thread(capsys, monkeypatch, tmp_path):
+    """More of them wait for each other on a busy machine."""
+    seen = []
+
+    def fit(self, *args, **options):
+        seen.append(torch.get_num_threads())
+        raise ValueError("seen")
+
+    monkeypatch.setattr(seqgp.Forecaster, "fit", fit)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        code, _, err = run(
+            capsys, "fit", "data.csv", "--target", "load", *TRAINING, "--out", tmp_path / "m.seqgp"
+        )
+        assert (code, seen, torch.get_num_threads()) == (2, [1], 3), err
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_fit_with_a_checkpoint(capsys, tmp_path):

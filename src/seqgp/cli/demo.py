@@ -9,6 +9,7 @@ import typer
 
 from seqgp.cli.options import Json
 from seqgp.cli.show import print_json, print_table, say
+from seqgp.cli.threads import one_thread
 
 if TYPE_CHECKING:
     from seqgp.demo import Demo
@@ -36,20 +37,12 @@ def command(
     """
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file: give a folder with --out")
-    import torch
-
     from seqgp.demo import load_series, run_demo
 
-    # A small recurrent network gains nothing from a second thread, and on a busy machine the two
-    # wait for each other: minutes then become tens of minutes.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         series = load_series(_DAYS)
         say(series.note)
         found = run_demo(series, out, quick, say)
-    finally:
-        torch.set_num_threads(threads)
     if as_json:
         scores = {name: row.to_dict() for name, row in found.scores.iterrows()}
         print_json(

@@ -16,6 +16,7 @@ import typer
 from seqgp.cli.files import PIPE, check_place, read_data
 from seqgp.cli.options import Data, Force, Json, check_model_path, names
 from seqgp.cli.show import evaluation_document, print_evaluation, print_json, say
+from seqgp.cli.threads import one_thread
 from seqgp.cli.times import find_time
 
 if TYPE_CHECKING:
@@ -127,20 +128,22 @@ def command(
     train, held = _prepare(
         forecaster, df, test, options | ({} if epochs is None else {"epochs": epochs})
     )
-    start = clock.perf_counter()
-    with _interruptible() as stop:
-        say(
-            f"training on {len(train):,} rows" + (f", {len(held):,} held back" if len(held) else "")
-        )
-        forecaster.fit(train, stop=stop, checkpoint=checkpoint)
-        stopped = stop()
-    seconds = clock.perf_counter() - start
-    _say_done(forecaster, stopped, seconds)
-    found = _score(forecaster, held)
-    if report is not None and found is not None:
-        _report(forecaster, held, report)
-    if len(held):
-        _add(forecaster, held)
+    with one_thread():
+        start = clock.perf_counter()
+        with _interruptible() as stop:
+            say(
+                f"training on {len(train):,} rows"
+                + (f", {len(held):,} held back" if len(held) else "")
+            )
+            forecaster.fit(train, stop=stop, checkpoint=checkpoint)
+            stopped = stop()
+        seconds = clock.perf_counter() - start
+        _say_done(forecaster, stopped, seconds)
+        found = _score(forecaster, held)
+        if report is not None and found is not None:
+            _report(forecaster, held, report)
+        if len(held):
+            _add(forecaster, held)
     forecaster.save(path)
 
     if as_json:
