@@ -29,6 +29,7 @@ from seqgp.experiments import (
     table3,
 )
 from seqgp.experiments.baselines import Persistence, RidgeModel
+from seqgp.experiments.blocks import QUARTERS, turned
 from seqgp.experiments.runner import run_cells
 from seqgp.experiments.table3_options import CANDIDATES
 from seqgp.metrics import coverage, nlpd, rmse
@@ -305,12 +306,15 @@ def test_the_search_for_table_3_runs(data_folder):
     assert not {cell[:3] for cell in search_table3.cells(1)} & set(quarters.CHOSEN)
 
 
-def test_each_quarter_is_held_back_once_and_shares_no_row_with_the_others(data_folder):
+@pytest.mark.parametrize("dataset", ["drives", "car-lead"])
+def test_each_quarter_is_held_back_once_and_shares_no_row_with_the_others(data_folder, dataset):
     held_back, known = set(), set()
-    for quarter in (1, 2, 3, 4):
-        train, validation, held = map(
-            _rows_of, quarters.parts("car-lead", "autoregression", "", quarter)
-        )
+    for quarter in QUARTERS:
+        if dataset == "drives":
+            parts = turned(table2.windows_of(dataset, "autoregression", ""), quarter)
+        else:
+            parts = quarters.parts(dataset, "autoregression", "", quarter)
+        train, validation, held = map(_rows_of, parts)
         assert not train & held
         assert not train & validation
         assert not validation & held
@@ -318,8 +322,8 @@ def test_each_quarter_is_held_back_once_and_shares_no_row_with_the_others(data_f
         held_back |= held
         known |= train | validation | held
     assert len(held_back) > 0.9 * len(known)
-    # Options are chosen here: the test part is not looked at.
-    assert not known & _rows_of(table3.parts("car-lead", "autoregression")[2])
+    if dataset == "car-lead":  # options are chosen here: the test part is not looked at
+        assert not known & _rows_of(table3.parts(dataset, "autoregression")[2])
 
 
 def test_models_are_scored_on_each_quarter(data_folder):

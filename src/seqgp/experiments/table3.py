@@ -68,11 +68,8 @@ _LAG = {
     "car-lanes": 16,
     "car-lead": 16,
 }
-_SEEDS = {
-    "car-speed": 3,
-    "car-yaw": 3,
-    "car-lanes": 3,
-}  # which take minutes each; five of the others
+# Of tasks whose fits take minutes; the others have as many as asked for.
+_SEEDS = {"car-speed": 3, "car-yaw": 3, "car-lanes": 3}
 
 
 def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
