@@ -8,7 +8,7 @@ import torch
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from seqgp import SequenceGP, SequenceNet, WindowSet
+from seqgp import SequenceGP, SequenceNet, TrainingWarning, WindowSet
 from seqgp.artifact import load, save
 from seqgp.estimator.calibrating import encode_both
 from seqgp.metrics import coverage, coverage_error, nlpd
@@ -503,7 +503,10 @@ def test_predictions_have_so_much_of_what_was_learnt_as_the_slope_says():
 def test_a_level_that_moved_after_training_is_followed():
     X, y = series(2400, "gaussian")
     y = y + np.where(np.arange(2400) < 1000, 0.0, 0.6)
-    model = SequenceGP(**OPTIONS).fit(X[:1000], y[:1000], validation=(X[1000:1600], y[1000:1600]))
+    with pytest.warns(TrainingWarning, match="the level has moved since training.*adaptive"):
+        model = SequenceGP(**OPTIONS).fit(
+            X[:1000], y[:1000], validation=(X[1000:1600], y[1000:1600])
+        )
     unit = model.y_scaler_.scale
     assert float(model.calibration_.shift[0] * unit) == pytest.approx(0.6, abs=0.08)
     before, std = model.predict(X[1600:], return_std=True)

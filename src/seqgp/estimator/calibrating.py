@@ -17,7 +17,7 @@ from seqgp.roughness import roughness
 from seqgp.training import Part, Settings, Trained, encode, quieten, score_of
 from seqgp.training.calibration import variance_scale
 from seqgp.training.corrections import beyond_line, clear_shift, clear_slope
-from seqgp.training.health import warn_if_overconfident
+from seqgp.training.health import warn_if_moved, warn_if_overconfident
 from seqgp.training.noise import (
     Calibration,
     Errors,
@@ -88,6 +88,7 @@ def calibrate(
         held = held.with_slope(slope)
     shift = clear_shift(held.error)
     held = replace(held, error=held.error - shift)
+    warn_if_moved(shift, held.error)
     train = _errors(model, posterior, part, errors_from(part.y))
     shape, steps = fit_shape(train.with_share(share).with_slope(slope), held)
     model.noise_shape_ = shape if steps else None

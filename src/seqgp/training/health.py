@@ -8,9 +8,10 @@ from torch import Tensor
 
 from seqgp.exceptions import TrainingWarning
 
-__all__ = ["warn_if_overconfident", "warn_if_suspicious"]
+__all__ = ["warn_if_moved", "warn_if_overconfident", "warn_if_suspicious"]
 
 _OVERCONFIDENT = 4.0  # factor on the variance: deviations half of what they should be
+_MOVED = 0.5  # shift, in deviations of what is left: a fifth of the squared error
 _COLLAPSED = 0.05  # spread over lengthscale below which the GP is a constant on its own data
 
 
@@ -48,6 +49,18 @@ def warn_if_overconfident(scale: float) -> None:
             "Its intervals have been widened by that factor, but it has learnt its training rows by "
             "heart, or the validation rows are of another kind: try dropout, weight_decay, fewer "
             "units or epochs, or more rows"
+        )
+
+
+def warn_if_moved(shift: Tensor, error: Tensor) -> None:
+    """Warn where the level has moved since training by much of what the errors ``(n, outputs)`` are."""
+    size = float((shift.abs() / error.std(0).clamp_min(1e-12)).max())
+    if size > _MOVED:
+        _warn(
+            f"errors on validation rows lie {size:.1f} deviations to one side: the level has moved since "
+            "training. Predictions are shifted by that, but intervals hold too little if it moves on: "
+            "train on newer rows, add an input that explains it, or let intervals follow the truths "
+            "(adaptive_quantiles, seqgp evaluate --adaptive)"
         )
 
 
