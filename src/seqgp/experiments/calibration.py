@@ -59,6 +59,7 @@ __all__ = [
     "adaptive_coverage",
     "cells",
     "markdown",
+    "parts",
     "recipe",
     "run_cell",
     "score",
@@ -158,7 +159,7 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     start = time.perf_counter()
     dataset, model, mode, _ = cell
     found = pd.DataFrame(
-        [_scores(cell, part, quick) for part in _parts(dataset, mode, model, quick)]
+        [_scores(cell, part, quick) for part in parts(dataset, mode, model, quick)]
     )
     scores = found.mean()
     squared = ["rmse", "rmse_z"]
@@ -240,8 +241,8 @@ def adaptive_coverage(fitted: Any, test: WindowSet) -> float:
     return float(np.mean(np.concatenate(inside)))
 
 
-def _parts(
-    dataset: str, mode: str, model: str, quick: bool
+def parts(
+    dataset: str, mode: str, model: str, quick: bool = False
 ) -> list[tuple[WindowSet, WindowSet, WindowSet]]:
     """Training, validation and test windows; where ``quick`` one of these, the newest few rows of each."""
     if dataset in table2.DATASETS:
