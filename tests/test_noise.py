@@ -271,11 +271,12 @@ def unsteady(n, seed):
     return np.sin(t / 9.0) + size * rng.standard_normal(n), size
 
 
-def test_errors_are_known_to_be_large_where_the_series_was_unsteady_a_moment_ago(tmp_path):
+@pytest.mark.parametrize("mean", ["linear", "zero"])
+def test_errors_are_known_to_be_large_where_the_series_was_unsteady_a_moment_ago(mean, tmp_path):
     """Which an encoder that has learnt nothing does not show: here it is left as it was drawn."""
     y, size = unsteady(3000, 0)
     windows = WindowSet(None, y, lag=12, mode="autoregression")
-    model = SequenceGP(hidden=2, epochs=1, lr=1e-6, random_state=0).fit(windows)
+    model = SequenceGP(hidden=2, epochs=1, lr=1e-6, mean=mean, random_state=0).fit(windows)
     assert model.noise_shape_ is not None
     new, true = unsteady(1500, 1)
     asked = WindowSet(None, new, lag=12, mode="autoregression")
@@ -288,11 +289,11 @@ def test_errors_are_known_to_be_large_where_the_series_was_unsteady_a_moment_ago
     assert np.median(std[~calm]) - np.median(std[calm]) > np.log(3.0)
 
 
-@pytest.mark.parametrize(("mean", "columns"), [("linear", 2), ("zero", 0)])
-def test_the_shape_sees_roughness_about_a_line_alone(mean, columns):
-    windows = WindowSet(None, unsteady(300, 0)[0], lag=12, mode="autoregression")
-    model = SequenceGP(hidden=4, epochs=1, mean=mean, random_state=0).fit(windows)
-    seen, _ = encode_both(model, torch.zeros(3, 12, 1))
+@pytest.mark.parametrize(("lag", "columns"), [(12, 2), (2, 0)])
+def test_the_shape_sees_roughness_of_windows_that_have_any(lag, columns):
+    windows = WindowSet(None, unsteady(300, 0)[0], lag=lag, mode="autoregression")
+    model = SequenceGP(hidden=4, epochs=1, random_state=0).fit(windows)
+    seen, _ = encode_both(model, torch.zeros(3, lag, 1))
     assert seen.shape == (3, 4 + columns)
 
 

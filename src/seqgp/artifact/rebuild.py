@@ -203,8 +203,7 @@ def _noise_shape(
     if not training.noise_steps:
         return None
     with torch.device("meta"):
-        linear = header.params.mean == "linear"
-        rough = roughness_width(header.lag, header.features) if linear else 0
+        rough = roughness_width(header.lag, header.features)
         inputs = _width(header) + rough + header.outputs
         shape = NoiseShape(inputs, header.outputs)
     _fill(shape, "noise", shelf, device)

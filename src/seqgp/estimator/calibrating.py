@@ -130,11 +130,10 @@ def _quieten(
 def encode_both(model: Any, windows: Any) -> tuple[Tensor, Tensor]:
     """What the noise's shape sees of windows, and their latent points, from one pass.
 
-    That is the encoder's features and, about a line, how rough the window is: an encoder that learns what a
-    line leaves need not see how unsteady the series is, above all where it has learnt nothing.
+    That is the encoder's features and how rough the window is: an encoder that learns to predict a mean
+    need not show how unsteady the series is, above all where it has learnt nothing.
     """
-    encoder, head = model.network_
-    pair = _Both(encoder, head, isinstance(model.mean_function_, LinearMean))
+    pair = _Both(*model.network_)
     both = encode(pair, windows)
     return both[:, : pair.width], both[:, pair.width :]
 
@@ -160,12 +159,12 @@ class _Both(nn.Module):
 
     width = 0
 
-    def __init__(self, encoder: nn.Module, head: nn.Module, rough: bool) -> None:
+    def __init__(self, encoder: nn.Module, head: nn.Module) -> None:
         super().__init__()
-        self.encoder, self.head, self.rough = encoder, head, rough
+        self.encoder, self.head = encoder, head
 
     def forward(self, x: Tensor) -> Tensor:
         features = self.encoder(x)
-        seen = torch.cat([features, roughness(x)], 1) if self.rough else features
+        seen = torch.cat([features, roughness(x)], 1)
         self.width = seen.shape[1]
         return torch.cat([seen, self.head(features)], 1)

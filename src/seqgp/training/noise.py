@@ -7,7 +7,7 @@ three things correct that, at no cost in accuracy:
 
 - a small network sees where training errors are large and where they are small: the noise's *shape*.
   Training rows are many, and the pattern of their errors is that of new ones, only their size is not.
-  Beside the encoder's features and the mean it sees how rough the window is, where the mean is linear;
+  Beside the encoder's features and the mean it sees how rough the window is;
 - three numbers an output, from validation rows: the *scale* of the variance, the *trust* in the shape
   (0 where it says nothing of new rows), and the *dof* of Student's t, for tails heavier than a Gaussian's;
 - the validation errors themselves, divided by their deviations: intervals from those hold their level
