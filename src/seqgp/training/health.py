@@ -54,7 +54,7 @@ def warn_if_overconfident(scale: float) -> None:
 
 def warn_if_moved(shift: Tensor, error: Tensor) -> None:
     """Warn where the level has moved since training by much of what the errors ``(n, outputs)`` are."""
-    size = float((shift.abs() / error.std(0).clamp_min(1e-12)).max())
+    size = float((shift.abs() / error.std(0, correction=0).clamp_min(1e-12)).max())
     if size > _MOVED:
         _warn(
             f"errors on validation rows lie {size:.1f} deviations to one side: the level has moved since "
