@@ -1,5 +1,6 @@
 """Errors of rows that were not trained on: their size, shape and tails, and intervals from them."""
 
+import warnings
 from dataclasses import fields, replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from seqgp.artifact import load, save
 from seqgp.estimator.calibrating import encode_both
 from seqgp.metrics import coverage, coverage_error, nlpd
 from seqgp.training.corrections import beyond_line, clear_shift, clear_slope
+from seqgp.training.health import warn_if_moved
 from seqgp.training.noise import (
     Calibration,
     Errors,
@@ -516,6 +518,16 @@ def test_a_level_that_moved_after_training_is_followed():
     # Rows of the new level join the posterior at that level, and are not counted twice.
     model.update(X[1000:1600], y[1000:1600])
     assert abs(np.mean(y[1600:] - model.predict(X[1600:]))) < 0.08
+
+
+def test_a_small_shift_is_made_without_a_warning():
+    error = torch.linspace(-1.0, 1.0, 101, dtype=torch.float64)[:, None]
+    half = 0.5 * error.std(0, correction=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_if_moved(0.9 * half, error)
+    with pytest.warns(TrainingWarning, match="lie 0.6 deviations"):
+        warn_if_moved(-1.1 * half, error)
 
 
 def test_rows_held_back_at_the_new_level_join_the_posterior_there():

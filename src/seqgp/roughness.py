@@ -3,9 +3,9 @@
 The noise's shape (:mod:`seqgp.training.noise`) sees it beside the encoder's features, which are learnt for
 the mean and need not show it. On quarters of rows before the test parts, held back in turn, the NLPD fell
 by 0.20 nats on the vehicle ahead and 0.15 on speed with past targets; from sensors, where there is no line,
-by 0.09, 0.08 and 0.02 on three quarters of yaw rate and 0.01 on wind, and speed was level (0.03 worse on
-one, 0.04 better on another). What intervals hold differs less between parts: 50% ones held 68, 37 and 50%
-of those quarters of yaw rate without, and hold 59, 44 and 55%.
+by 0.09, 0.08 and 0.02 on three quarters of yaw rate, and speed was level (0.03 worse on one, 0.04 better on
+another); on the newest of wind's earlier rows it fell by 0.01. What intervals hold differs less between
+parts: 50% ones held 68, 37 and 50% of those quarters of yaw rate without, and hold 59, 44 and 55%.
 """
 
 from __future__ import annotations
