@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from seqgp.data import Standardizer, TensorWindows, WindowSet
 from seqgp.encoders import Skip, build_encoder, width_of
-from seqgp.estimator.calibrating import PREDICT_ROWS, calibrate, encode_both
+from seqgp.estimator.calibrating import PREDICT_ROWS, Known, calibrate, encode_both, known_of
 from seqgp.estimator.identity import identity
 from seqgp.estimator.mixing import Start, mixed, mixture_of, near_best
 from seqgp.estimator.options import check_options, resolve_device
@@ -140,23 +140,33 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
 
         From the same initial weights, for the epochs that ``fit`` found best; nothing is held back.
         After pre-training, the kernel's parameters are those that ``fit`` ended with.
-        What validation rows said of the errors' size is kept, since there are none to ask again; a mean
-        that was shifted for them no longer is, since they are trained on, and deviations allow for it.
+        What validation rows said of the errors is kept, since there are none to ask again: deviations are
+        as large as before on average over these rows. A mean that was shifted for validation rows no
+        longer is, since they are trained on, and deviations allow for it.
         Newer rows than those trained on are often worth the second training.
         """
         windows, targets = self._more_rows(X, y)
         device = self.posterior_.noise.device
+        known = self._known(windows, targets, device)
         self._fit_scalers(windows, targets, len(windows))
         every = windows_on(device, windows, self.x_scaler_)
         z = torch.as_tensor(self.y_scaler_.transform(targets), device=device)
         cuda = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
-            for one in self._all():
+            for one, said in zip(self._all(), known, strict=True):
                 one.x_scaler_, one.y_scaler_ = self.x_scaler_, self.y_scaler_
                 torch.manual_seed(one.seed_)
                 until = Ends(one.pretrained_epochs_, one.best_epoch_)
-                one._fit(every, z.reshape(len(z), -1), 0, None, device, None, None, until)
+                one._fit(every, z.reshape(len(z), -1), 0, None, device, None, None, until, said)
         return self
+
+    def _known(
+        self, windows: Array | WindowSet, targets: Array, device: torch.device
+    ) -> list[Known]:
+        """What validation rows said of each training, for another one on these rows."""
+        every = windows_on(device, windows, self.x_scaler_)
+        z = torch.as_tensor(self.y_scaler_.transform(targets), device=device)
+        return [known_of(one, one._part(every, z.reshape(len(z), -1))) for one in self._all()]
 
     def _fit(
         self,
@@ -168,10 +178,12 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         stop: Callable[[], bool] | None,
         checkpoint: Checkpoint | None,
         until: Ends | None = None,
+        known: Known | None = None,
     ) -> bool:
         """Train and condition; whether training was stopped before its end.
 
-        ``until`` says where the stages of training end, where that is known.
+        ``until`` says where the stages of training end and ``known`` what validation rows said, where
+        that is known.
         """
         n = self.n_rows_ = len(z)
         rows = torch.arange(n - held, device=device)
@@ -235,7 +247,6 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                 stopped = trained.stopped
                 starts.append(Start(network, layer, trained, begins, correlated, pretrained or 0))
         best, *near = near_best(starts, settings.select)
-        known = None if until is None else self.calibration_
         mixes = self._mixes and self.calibrate and validation is not None
         models = [self, *(copy.copy(self) for _ in near)] if mixes else [self]
         found: list[Errors | None] = []
@@ -254,7 +265,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         part: Part,
         validation: Part | None,
         settings: Settings,
-        known: Calibration | None,
+        known: Known | None,
     ) -> Errors | None:
         """Be the model of that training, conditioned on all rows ``y``; what :func:`calibrate` returns."""
         trained = start.trained

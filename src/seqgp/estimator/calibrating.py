@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,37 @@ from seqgp.training.noise import (
     scored,
 )
 
-__all__ = ["PREDICT_ROWS", "calibrate", "encode_both"]
+__all__ = ["PREDICT_ROWS", "Known", "calibrate", "encode_both", "known_of"]
 
 PREDICT_ROWS = 4096
 # A plain network's own noise is the size of its training errors: worth few rows beside validation errors.
 _NETWORK_ROWS = 10.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """What validation rows said of a model, for its second training, on them too."""
+
+    calibration: Calibration
+    log_variance: NDArray[np.float64]
+    """Mean over rows of the second training, ``(outputs,)``, on the data's own scale; not calibrated."""
+    shift: NDArray[np.float64]
+    """On the data's own scale."""
+
+
+def known_of(model: Any, part: Part) -> Known:
+    """What is known of a fitted model; ``part`` has the rows of its second training."""
+    with torch.no_grad():
+        posterior = model.layer_.posterior(model.statistics_)
+    errors = _errors(model, posterior, part, errors_from(part.y))
+    shift = model.calibration_.shift * np.ravel(model.y_scaler_.scale)
+    return Known(model.calibration_, _log_variance(model, errors), shift)
+
+
+def _log_variance(model: Any, errors: Errors) -> NDArray[np.float64]:
+    """Mean over the rows, ``(outputs,)``, on the data's own scale."""
+    mean: NDArray[np.float64] = errors.variance.log().mean(0).cpu().numpy()
+    return mean + 2.0 * np.log(np.ravel(model.y_scaler_.scale))
 
 
 def calibrate(
@@ -41,18 +67,21 @@ def calibrate(
     validation: Part | None,
     trained: Trained,
     settings: Settings,
-    known: Calibration | None,
+    known: Known | None,
 ) -> Errors | None:
     """Learn the size of signal and errors, at latent points ``H`` of the training part.
 
     Returns validation errors beside the variances that they should have had, if there are any.
 
-    Where that is ``known``, only the shape of the errors is learnt. Rows that the mean was off on are
-    then trained on, so it is no longer shifted; whether newer rows will be off again is not known, and
-    errors may be as large as before the shift.
+    Where that is ``known``, only the shape of the errors is learnt. Their size, as a geometric mean over
+    the rows, stays what validation rows said: a noise that is learnt from those rows too has grown by
+    itself already, and the factor on it would count them twice. Rows that the mean was off on are then
+    trained on, so it is no longer shifted; whether newer rows will be off again is not known, and errors
+    may be as large as before the shift.
     """
     model.noise_shape_ = None
-    if known is None and (validation is None or trained.variance_scale is None):
+    unasked = validation is None or trained.variance_scale is None
+    if unasked if known is None else not known.calibration.rows:
         model.calibration_ = Calibration.none(part.y.shape[1])
         return None
     statistics = model.layer_.statistics(H, part.y)
@@ -60,14 +89,16 @@ def calibrate(
     with torch.no_grad():
         posterior = model.layer_.posterior(statistics)
     if known is not None:
+        said = known.calibration
         train = _errors(model, posterior, part, errors_from(part.y))
-        share, slope = (torch.as_tensor(v, device=H.device) for v in (known.share, known.slope))
-        train = train.with_share(share).with_slope(slope)
-        if known.steps:
-            model.noise_shape_, _ = fit_shape(train, steps=known.steps)
-        size = known.scale * train.variance.mean(0).cpu().numpy()
-        scale = known.scale * (1.0 + known.shift**2 / size)
-        model.calibration_ = replace(known, scale=scale, shift=np.zeros_like(scale))
+        share, slope = (torch.as_tensor(v, device=H.device) for v in (said.share, said.slope))
+        if said.steps:
+            seen = train.with_share(share).with_slope(slope)
+            model.noise_shape_, _ = fit_shape(seen, steps=said.steps)
+        scale = said.scale * np.exp(known.log_variance - _log_variance(model, train))
+        off = known.shift / np.ravel(model.y_scaler_.scale)
+        scale = scale + off**2 / train.variance.mean(0).cpu().numpy()
+        model.calibration_ = replace(said, scale=scale, shift=np.zeros_like(scale))
         return None
     assert validation is not None
     assert trained.variance_scale is not None
@@ -110,16 +141,17 @@ def _quieten(
     statistics: Any,
     validation: Part | None,
     settings: Settings,
-    known: Calibration | None,
+    known: Known | None,
 ) -> NDArray[np.float64] | None:
     """What signal variances are divided by, or None; done here."""
     if not model._shaped:  # a plain network has no signal variance
         return None
     if known is not None:
+        said = known.calibration.quieter
         # A training that began with pre-training started from parameters that were made quiet already.
-        if known.quieter is not None and not model.pretrained_epochs_:
-            model.layer_.quieten(torch.as_tensor(known.quieter))
-        return known.quieter
+        if said is not None and not model.pretrained_epochs_:
+            model.layer_.quieten(torch.as_tensor(said))
+        return said
     assert validation is not None
     score = score_of(model.network_, validation, settings)
     factor = quieten(model.layer_, statistics, score, len(validation.y)).cpu().numpy()
