@@ -70,10 +70,10 @@ def test_every_cell_has_the_options_of_its_table():
         theirs.pop("refit", None)  # here validation rows stay what they are
         assert ours.pop("blocks", 1) == (4 if source is table2 else 1)
         changed = {k for k in ours | theirs if ours.get(k) != theirs.get(k)}
-        if dataset.startswith("gef") or dataset == "car-yaw":
+        if dataset.startswith("gef"):
             assert all(ours[k] == theirs[k] // 3 for k in changed & {"epochs", "pretrain_epochs"})
             changed -= {"epochs", "pretrain_epochs"}
-        if dataset in {"car-speed", "car-yaw"}:  # a smaller network, the same for all
+        if dataset == "car-speed":  # a smaller network, the same for all
             assert (ours["hidden"], ours["dropout"]) == (128, 0.3)
             changed -= {"hidden", "dropout"}
         if (dataset, known) == ("car-lanes", "gp-lstm"):  # a quicker candidate of the same kind

@@ -1,0 +1,107 @@
+"""What calibration adds to the time of training, on the tasks of the study of error bars.
+
+Both models are trained with the study's options and seed on the same rows of the same machine, each in a
+process of its own with one thread, started together. Tasks can be named; some take hours without a GPU.
+
+    python benchmarks/calibration.py --tasks car-lead/autoregression gef-power/regression
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from seqgp.estimator import SequenceGP
+from seqgp.experiments import calibration
+from seqgp.experiments.calibration_report import FIRST, PROPOSED, TASKS
+from seqgp.experiments.runner import write_text
+
+ALL = tuple("/".join(task) for task in TASKS)
+
+
+def seconds(task: str, model: str, seed: int, device: str) -> float:
+    """Of one training, or of one for each test part of a recording that has several."""
+    torch.set_num_threads(1)
+    dataset, mode = task.split("/")
+    options = calibration.recipe(dataset, model, mode, quick=False)
+    return sum(
+        calibration.train_on(
+            SequenceGP(**options, random_state=seed, device=device, progress=False),
+            train,
+            validation,
+        )
+        for train, validation, _ in calibration.parts(dataset, mode, model)
+    )
+
+
+def main() -> None:
+    """Run, print, and write the table; tasks that were not measured now stay as they were."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", nargs="+", default=ALL, choices=ALL, metavar="DATASET/MODE")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--out", type=Path, default=Path("results/calibration"))
+    options = parser.parse_args()
+    path = options.out / "cost.csv"
+    name = "CPU, 1 thread" if options.device == "cpu" else torch.cuda.get_device_name()
+    for task in options.tasks:
+        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+            first, proposed = pool.map(
+                seconds,
+                *zip(
+                    *((task, model, options.seed, options.device) for model in (FIRST, PROPOSED)),
+                    strict=True,
+                ),
+            )
+        row = {
+            "task": task,
+            "seed": options.seed,
+            "device": name,
+            "first_s": first,
+            "proposed_s": proposed,
+            "ratio": proposed / first,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "command": f"python benchmarks/calibration.py --tasks {task} --seed {options.seed}",
+        }
+        print(
+            f"{task}: {first:.0f} s, calibrated {proposed:.0f} s, ratio {row['ratio']:.3f}",
+            flush=True,
+        )
+        table = pd.DataFrame([row])
+        if path.exists():
+            before = pd.read_csv(path)
+            table = pd.concat([before[before.task != task], table])
+        table = table.sort_values("task", key=lambda names: names.map(ALL.index))
+        write_text(path, table.to_csv(index=False, float_format="%.4g"))
+        write_text(path.with_suffix(".md"), markdown(table))
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """The table for people."""
+    lines = [
+        "# What calibration costs",
+        "",
+        f"Seconds of training with the study's options: {FIRST}, which is {PROPOSED} without calibration, "
+        f"and {PROPOSED}, started together on the same machine, one seed.",
+        "",
+        f"| task | device | {FIRST}, s | {PROPOSED}, s | ratio |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {r.task.replace('/', ', ')} | {r.device} | {r.first_s:.3g} | {r.proposed_s:.3g} "
+        f"| {r.ratio:.2f} |"
+        for r in table.itertuples()
+    ]
+    lines += ["", *(f"- `{command}`" for command in table.command)]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
