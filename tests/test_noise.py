@@ -242,6 +242,22 @@ def test_the_default_keeps_its_coverage_whatever_the_noise(noise):
     assert noise != "heteroscedastic" or model.noise_shape_ is not None
 
 
+@pytest.mark.parametrize("noise", ["gaussian", "heteroscedastic", "heavy"])
+def test_so_does_a_model_with_every_option_left_alone_but_the_epochs(noise):
+    """A recurrent network about a line, whose last tenth of rows is held back."""
+    X, y = series(9000, noise)
+    model = SequenceGP(epochs=8, random_state=0, progress=False).fit(X[:5000], y[:5000])
+    mean, std = model.predict(X[5000:], return_std=True)
+    new, dof = y[5000:], float(model.dof_[0])
+    assert abs(coverage(new, mean, std, 0.95, dof) - 0.95) <= 0.02
+    assert abs(coverage(new, mean, std, 0.5, dof) - 0.5) <= 0.04
+    for level in (0.95, 0.5):
+        low, high = model.interval(X[5000:], level)
+        # Its guarantee is on average over validation rows, of which there are 500.
+        room = 3.0 * np.hypot(coverage_error(500, level), coverage_error(4000, level))
+        assert abs(np.mean((new >= low) & (new <= high)) - level) <= room
+
+
 def test_on_data_from_the_model_itself_coverage_is_nominal():
     """Draws of a GP of the very kind that is fitted: what it says of new rows is the truth."""
     rng = np.random.default_rng(3)
