@@ -194,6 +194,7 @@ def test_evaluate(capsys, forecaster):
         assert document[name] == pytest.approx(table.loc[name].to_dict())
     code, out, err = run(capsys, "evaluate", "data.seqgp", "new.csv", "--out", "scored.csv")
     assert code == 0
+    assert "Warning" not in err
     lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
     assert f"{NEW} rows" in lines["load,"]
     error = 100 * coverage_error(NEW, 0.95)
@@ -213,6 +214,23 @@ def test_evaluate_with_adaptive_intervals(capsys, forecaster):
     assert code == 0
     assert "follow the targets" in err
     assert f"{100 * document['model']['cov80']:.1f}% ±" in out
+
+
+def test_evaluate_says_where_intervals_hold_too_little_and_what_to_try(capsys):
+    table = pd.read_csv("new.csv")
+    table["load"] += 2.0 * table["load"].std() * np.random.default_rng(0).standard_normal(NEW)
+    table.to_csv("wild.csv", index=False)
+    code, out, err = run(capsys, "evaluate", "data.seqgp", "wild.csv")
+    assert code == 0
+    share = (
+        next(line for line in out.splitlines() if line.startswith(" model"))
+        .split("%")[1]
+        .split()[-1]
+    )
+    assert f"95% intervals of load held {share}% of these rows" in err
+    assert "--adaptive" in err
+    _, _, err = run(capsys, "evaluate", "data.seqgp", "wild.csv", "--adaptive")
+    assert "Warning" not in err
 
 
 def test_evaluate_warns_about_rows_the_model_knows(capsys):

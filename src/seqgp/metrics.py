@@ -15,6 +15,8 @@ from seqgp.student import Student
 
 __all__ = [
     "LEVELS",
+    "MATTERS",
+    "clearly_off",
     "coverage",
     "coverage_error",
     "crps",
@@ -35,6 +37,8 @@ __all__ = [
 Array = NDArray[np.float64]
 
 LEVELS = (0.50, 0.80, 0.95)
+MATTERS = 0.02
+"""A share inside intervals that is off by less makes no difference to anyone."""
 _LEAST_BLOCKS = 10
 
 
@@ -184,6 +188,17 @@ def share_error(inside: ArrayLike, level: float = 0.95) -> float:
         whole = values[n % length :].reshape(-1, length)
         error = max(error, float(whole.mean(1).std(ddof=1)) / math.sqrt(len(whole)))
     return error
+
+
+def clearly_off(share: float, error: float, level: float = 0.95) -> bool:
+    """Whether a share inside intervals of that level is off by what matters and chance does not explain.
+
+    ``error`` is its sampling error.
+
+    >>> clearly_off(0.91, error=0.01), clearly_off(0.91, error=0.03), clearly_off(0.94, error=0.001)
+    (True, False, False)
+    """
+    return abs(share - level) > max(MATTERS, 2.0 * error)
 
 
 def width(std: ArrayLike, level: float = 0.95, dof: ArrayLike = math.inf) -> float:

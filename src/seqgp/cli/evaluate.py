@@ -10,7 +10,13 @@ import typer
 from seqgp.cli.files import PIPE, check_output, check_place, read_data, write_table
 from seqgp.cli.options import Adaptive, Data, Json, Model, known_rows, open_model
 from seqgp.cli.predict import with_time
-from seqgp.cli.show import evaluation_document, print_evaluation, print_json, say
+from seqgp.cli.show import (
+    evaluation_document,
+    print_evaluation,
+    print_json,
+    say,
+    warn_if_narrow,
+)
 
 __all__ = ["EVALUATE_EXAMPLE", "REPORT_EXAMPLE", "evaluate", "report"]
 
@@ -57,6 +63,8 @@ def evaluate(
         print_evaluation(found)
         if adaptive:
             say("The model's intervals follow the targets; its NLPD and CRPS do not.")
+        else:
+            warn_if_narrow(found)
 
 
 def report(

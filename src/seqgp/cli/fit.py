@@ -15,7 +15,13 @@ import typer
 
 from seqgp.cli.files import PIPE, check_place, read_data
 from seqgp.cli.options import Data, Force, Json, check_model_path, names
-from seqgp.cli.show import evaluation_document, print_evaluation, print_json, say
+from seqgp.cli.show import (
+    evaluation_document,
+    print_evaluation,
+    print_json,
+    say,
+    warn_if_narrow,
+)
 from seqgp.cli.threads import one_thread
 from seqgp.cli.times import find_time
 
@@ -158,6 +164,7 @@ def command(
         )
     elif found is not None:
         print_evaluation(found)
+        warn_if_narrow(found)
     say(f"model in {path}")
 
 

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
     from seqgp.forecasting import Evaluation
 
-__all__ = ["evaluation_document", "plain", "print_evaluation", "print_json", "print_table", "say"]
+__all__ = [
+    "evaluation_document",
+    "plain",
+    "print_evaluation",
+    "print_json",
+    "print_table",
+    "say",
+    "warn_if_narrow",
+]
 
 
 def say(text: str) -> None:
@@ -69,6 +77,21 @@ def print_evaluation(found: Evaluation) -> None:
         "RMSE, MAE, NLPD, CRPS: lower is better. Of the rows, 80 and 95% should lie in those intervals; "
         "± is the sampling error, by which chance alone moves such a share."
     )
+
+
+def warn_if_narrow(found: Evaluation) -> None:
+    """Say where the model's 95% intervals hold clearly less than that, and what to try."""
+    from seqgp.metrics import clearly_off
+
+    for target, table in found.metrics.items():
+        share, error = (float(table[key]["model"]) for key in ("cov95", "cov95_error"))
+        if share < 0.95 and clearly_off(share, error):
+            say(
+                f"Warning: 95% intervals of {target} held {100 * share:.1f}% of these rows, less than "
+                "chance explains: their errors are larger than those of the rows that the intervals "
+                "were set by. Let intervals follow the truths (seqgp evaluate and predict with "
+                "--adaptive), or train on newer rows (seqgp fit)"
+            )
 
 
 def print_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

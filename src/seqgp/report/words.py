@@ -10,6 +10,7 @@ import pandas as pd
 
 from seqgp.estimator import SequenceNet
 from seqgp.forecasting.results import column
+from seqgp.metrics import MATTERS, clearly_off
 from seqgp.plots import observed_coverage
 from seqgp.report.findings import Findings
 from seqgp.report.formats import duration, listed, number, percent
@@ -18,7 +19,6 @@ from seqgp.student import Student
 __all__ = ["Verdict", "about", "corrections", "error_bars", "overall", "quality", "rows_used"]
 
 _FEW = 50  # rows below which coverage says nothing
-_MATTERS = 0.02  # a share off by less than this makes no difference to anyone
 _SAME = 0.005  # relative difference of two errors below which they are called the same
 
 
@@ -153,7 +153,7 @@ def error_bars(findings: Findings, target: str) -> Verdict:
         if isinstance(findings.estimator, SequenceNet)
         else ""
     )
-    if abs(off) > _MATTERS and abs(off) > 2 * error:
+    if clearly_off(share, error):
         wider = _needed(findings, target)
         what = (
             f"the ranges are too narrow. Values outside them come {(1 - share) / 0.05:.1f} times as often "
@@ -163,7 +163,7 @@ def error_bars(findings: Findings, target: str) -> Verdict:
             f"{percent(wider)} of their width would have held 95%."
         )
         return Verdict(f"{text}: {what}{constant}", good=off > 0)
-    if abs(off) > _MATTERS:
+    if abs(off) > MATTERS:
         return Verdict(
             f"{text}: that may be chance, and more rows are needed to be sure that the ranges can be "
             f"trusted.{constant}",
