@@ -23,6 +23,7 @@ _WHAT = (
     "fig-scalability",
     "fig-car",
     "ablation-mean",
+    "ablation-calibration",
     "calibration",
     "search-table2",
     "search-table3",
@@ -75,6 +76,7 @@ def _experiment(what: str) -> Any:
     """The module with its cells; imported here, since it brings torch with it."""
     from seqgp.experiments import (
         ablation,
+        ablation_calibration,
         calibration,
         car,
         optimization,
@@ -96,6 +98,7 @@ def _experiment(what: str) -> Any:
         "fig-scalability": scalability,
         "fig-car": car,
         "ablation-mean": ablation,
+        "ablation-calibration": ablation_calibration,
         "calibration": calibration,
         "search-table2": search_table2,
         "search-table3": search_table3,

@@ -21,15 +21,27 @@ from seqgp.training.health import warn_if_moved, warn_if_overconfident
 from seqgp.training.noise import (
     Calibration,
     Errors,
+    NoiseShape,
     errors_from,
     fit_calibration,
     fit_shape,
     scored,
 )
 
-__all__ = ["PREDICT_ROWS", "Known", "calibrate", "encode_both", "known_of"]
+__all__ = [
+    "PIECES",
+    "PREDICT_ROWS",
+    "Known",
+    "calibrate",
+    "encode_both",
+    "errors_of",
+    "known_of",
+    "learn",
+]
 
 PREDICT_ROWS = 4096
+PIECES = ("share", "slope", "shift", "shape", "tails")
+"""What is learnt from validation errors beside their size; see :func:`learn`."""
 # A plain network's own noise is the size of its training errors: worth few rows beside validation errors.
 _NETWORK_ROWS = 10.0
 
@@ -49,7 +61,7 @@ def known_of(model: Any, part: Part) -> Known:
     """What is known of a fitted model; ``part`` has the rows of its second training."""
     with torch.no_grad():
         posterior = model.layer_.posterior(model.statistics_)
-    errors = _errors(model, posterior, part, errors_from(part.y))
+    errors = errors_of(model, posterior, part)
     shift = model.calibration_.shift * np.ravel(model.y_scaler_.scale)
     return Known(model.calibration_, _log_variance(model, errors), shift)
 
@@ -90,7 +102,7 @@ def calibrate(
         posterior = model.layer_.posterior(statistics)
     if known is not None:
         said = known.calibration
-        train = _errors(model, posterior, part, errors_from(part.y))
+        train = errors_of(model, posterior, part)
         share, slope = (torch.as_tensor(v, device=H.device) for v in (said.share, said.slope))
         if said.steps:
             seen = train.with_share(share).with_slope(slope)
@@ -103,37 +115,53 @@ def calibrate(
     assert validation is not None
     assert trained.variance_scale is not None
     warn_if_overconfident(float(trained.variance_scale.max()))
-    held = _errors(model, posterior, validation, errors_from(validation.y))
+    held = errors_of(model, posterior, validation)
     if not model._shaped:
         plain = Calibration.none(part.y.shape[1])
         scale = variance_scale(held.error, held.variance, _NETWORK_ROWS).cpu().numpy()
         model.calibration_ = scored(replace(plain, scale=scale), held)
         return held
+    found, model.noise_shape_, held = learn(model, posterior, part, held)
+    model.calibration_ = replace(found, quieter=quieter)
+    warn_if_moved(torch.as_tensor(found.shift, device=held.error.device), held.error)
+    return held
+
+
+def learn(
+    model: Any, posterior: Posterior, part: Part, held: Errors, without: str = ""
+) -> tuple[Calibration, NoiseShape | None, Errors]:
+    """What errors on validation rows say, the noise's shape, and those errors as they should have been.
+
+    ``without`` names one of ``PIECES`` to be left out, to see what it is worth.
+    """
     share = slope = torch.ones_like(held.error[0])
-    if isinstance(posterior, OffsetPosterior):
+    shift = torch.zeros_like(share)
+    if isinstance(posterior, OffsetPosterior) and without != "share":
         gp = held.learnt - held.readout
         share = clear_slope(gp, held.error + gp, start=1.0)
         held = held.with_share(share)
-    if isinstance(model.mean_function_, LinearMean):
+    if isinstance(model.mean_function_, LinearMean) and without != "slope":
         slope = beyond_line(held.learnt, held.error + held.learnt)
         held = held.with_slope(slope)
-    shift = clear_shift(held.error)
+    if without != "shift":
+        shift = clear_shift(held.error)
     held = replace(held, error=held.error - shift)
-    warn_if_moved(shift, held.error)
-    train = _errors(model, posterior, part, errors_from(part.y))
-    shape, steps = fit_shape(train.with_share(share).with_slope(slope), held)
-    model.noise_shape_ = shape if steps else None
-    found = fit_calibration(held, model.noise_shape_, steps)
-    model.calibration_ = replace(
+    shape, steps = None, 0
+    if without != "shape":
+        train = errors_of(model, posterior, part)
+        shape, steps = fit_shape(train.with_share(share).with_slope(slope), held)
+    shape = shape if steps else None
+    found = fit_calibration(held, shape, steps, tails=without != "tails")
+    with torch.no_grad():
+        g = None if shape is None else shape(held.sees())
+    expected = replace(held, variance=held.variance * found.factor(g, held.variance))
+    found = replace(
         found,
         slope=slope.cpu().numpy(),
         share=share.cpu().numpy(),
         shift=shift.cpu().numpy(),
-        quieter=quieter,
     )
-    with torch.no_grad():
-        g = shape(held.sees()) if steps else None
-    return replace(held, variance=held.variance * found.factor(g, held.variance))
+    return found, shape, expected
 
 
 def _quieten(
@@ -170,9 +198,10 @@ def encode_both(model: Any, windows: Any) -> tuple[Tensor, Tensor]:
     return both[:, : pair.width], both[:, pair.width :]
 
 
-def _errors(model: Any, posterior: Posterior, part: Part, rows: Tensor) -> Errors:
-    """Predictions of some of a part's rows beside their errors."""
+def errors_of(model: Any, posterior: Posterior, part: Part) -> Errors:
+    """Predictions of a part's rows, or of some of many, beside their errors."""
     source: Any = part.windows
+    rows = errors_from(part.y)
     windows, y = part_of(source, rows), part.y[rows]
     mean, more = model.mean_function_.predict(windows)
     features, H = encode_both(model, windows)

@@ -20,7 +20,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from seqgp.adaptive import adaptive_quantiles
 from seqgp.data import WindowSet
@@ -57,7 +56,9 @@ __all__ = [
     "FOLDER",
     "KEYS",
     "adaptive_coverage",
+    "averaged",
     "cells",
+    "estimator",
     "markdown",
     "parts",
     "recipe",
@@ -158,12 +159,8 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     torch.set_num_threads(1)  # small recurrent nets are fastest so; cells run side by side
     start = time.perf_counter()
     dataset, model, mode, _ = cell
-    found = pd.DataFrame(
-        [_scores(cell, part, quick) for part in parts(dataset, mode, model, quick)]
-    )
-    scores = found.mean()
-    squared = ["rmse", "rmse_z"]
-    scores[squared] = np.sqrt((found[squared] ** 2).mean())
+    found = [_scores(cell, part, quick) for part in parts(dataset, mode, model, quick)]
+    scores = averaged(found)
     density = {name: scores.pop(name) for name in PIT}
     train_seconds = scores.pop("train_seconds") * len(found)
     return {
@@ -175,12 +172,22 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     }
 
 
+def averaged(scores: list[dict[str, float]]) -> dict[str, float]:
+    """Over test parts: means, and the root of the mean square of what is called ``rmse...``."""
+    found = {}
+    for name in scores[0]:
+        values = np.array([row[name] for row in scores])
+        squared = name.startswith("rmse")
+        found[name] = math.sqrt(np.mean(values**2)) if squared else float(values.mean())
+    return found
+
+
 def _scores(
     cell: tuple[Any, ...], part: tuple[WindowSet, WindowSet, WindowSet], quick: bool
 ) -> dict[str, float]:
     """Of one model on one test part."""
     train, validation, test = part
-    fitted = _KINDS[cell[1]]() if cell[1] in BASELINES else _estimator(cell, quick)
+    fitted = _KINDS[cell[1]]() if cell[1] in BASELINES else estimator(cell, quick)
     train_seconds = train_on(fitted, train, validation)
     return {
         **score(predictive_of(fitted, test), test.y, train.y.std(0)),
@@ -202,7 +209,8 @@ def train_on(model: Any, train: WindowSet, validation: WindowSet) -> float:
     return seconds
 
 
-def _estimator(cell: tuple[Any, ...], quick: bool) -> Any:
+def estimator(cell: tuple[Any, ...], quick: bool) -> Any:
+    """The model of a cell, unfitted."""
     dataset, model, mode, seed = cell
     options = recipe(dataset, model, mode, quick)
     device = "cpu" if dataset in table2.DATASETS else "auto"

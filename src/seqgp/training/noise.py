@@ -240,11 +240,16 @@ def fit_shape(
     return _centred(shape, seen), steps
 
 
-def fit_calibration(held: Errors, shape: NoiseShape | None, steps: int) -> Calibration:
-    """Scale, trust, tails and scores from ``held`` rows, under the shape where there is one."""
+def fit_calibration(
+    held: Errors, shape: NoiseShape | None, steps: int, tails: bool = True
+) -> Calibration:
+    """Scale, trust, tails and scores from ``held`` rows, under the shape where there is one.
+
+    Without ``tails`` the distribution is a Gaussian.
+    """
     with torch.no_grad():
         g = None if shape is None else shape(held.sees())
-    found = [_numbers(r, s, _counted(r, s))[0] for r, s in _columns(held, g)]
+    found = [_numbers(r, s, _counted(r, s), tails)[0] for r, s in _columns(held, g)]
     scale, trust, dof = (np.array(values) for values in zip(*found, strict=True))
     none = Calibration.none(len(scale))
     return scored(replace(none, scale=scale, trust=trust, dof=dof, steps=steps), held, g)
@@ -295,7 +300,7 @@ def _counted(ratio: Array, g: Array | None) -> float:
 
 
 def _numbers(
-    ratio: Array, g: Array | None, counted: float = 1.0
+    ratio: Array, g: Array | None, counted: float = 1.0, tails: bool = True
 ) -> tuple[tuple[float, float, float], float]:
     """Scale, trust and dof of one output by penalised maximum likelihood, and its value.
 
@@ -311,10 +316,10 @@ def _numbers(
         return float(counted * density + prior + 0.5 * trust**2)
 
     start = np.log((ratio.sum() + _SCALE_ROWS) / (len(ratio) + _SCALE_ROWS))
-    bounds = [(start - 5.0, start + 5.0), (0.0, 0.0 if g is None else 1.5), (0.0, _MOST_TAIL)]
-    found = minimize(
-        value, [start, 0.0 if g is None else 0.8, _TAIL], method="L-BFGS-B", bounds=bounds
-    )
+    first = [start, 0.0 if g is None else 0.8, _TAIL if tails else 0.0]
+    most = [start + 5.0, 0.0 if g is None else 1.5, _MOST_TAIL if tails else 0.0]
+    bounds = list(zip([start - 5.0, 0.0, 0.0], most, strict=True))
+    found = minimize(value, first, method="L-BFGS-B", bounds=bounds)
     log_scale, trust, tail = found.x
     dof = math.inf if tail < _GAUSSIAN else 1.0 / tail
     return (float(np.exp(log_scale)), float(trust), dof), float(found.fun)
