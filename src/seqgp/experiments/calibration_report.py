@@ -79,7 +79,8 @@ def markdown(table: pd.DataFrame) -> str:
         "inside their central interval, with its standard deviation over seeds in brackets; PIT error is "
         "the mean distance of the PIT's percentiles from uniform ones; cost is the time of training as a "
         f"multiple of {FIRST}'s of the same seed, the median of the seeds: a rough one, since not all "
-        "were trained side by side, and none where the machines were of two kinds. Bold is the best of a "
+        "were trained side by side, and none where the machines were of two kinds or busy (the cost of "
+        "calibration itself is measured by benchmarks/calibration.py). Bold is the best of a "
         "column: the lowest, and of coverages the one nearest to its level, not counting persistence and "
         "ridge, which have one constant error bar. In regression, persistence knows the last target, which "
         "the others are not given. A narrow interval is no merit by itself, so no width is bold. Split "
@@ -155,7 +156,6 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         row |= {"cov50": ours.cov50, "cov95": ours.cov95, "adaptive": ours.cov95_adaptive}
         alike: Any = means.loc[CONFORMAL] if CONFORMAL in means.index else {}
         row |= {f"alike{level}": alike.get(f"cov{level}", math.nan) for level in _HELD}
-        row["cost_ratio"] = ours.cost
         row["rmse_ratio"] = math.nan
         if FIRST in means.index:
             both = part.pivot_table(index="seed", columns="model", values="rmse_z")
@@ -172,20 +172,17 @@ def _summary_lines(found: pd.DataFrame) -> list[str]:
         "## Summary",
         "",
         f"{PROPOSED} less the best alternative on an LSTM of each task ({FIRST} is not one): below 0 it is "
-        f"better than all of them. RMSE and cost are ratios to {FIRST} of the same seeds.",
+        f"better than all of them. RMSE is a ratio to {FIRST} of the same seeds.",
         "",
-        "| task | seeds | NLPD gap | best alternative | CRPS gap | best alternative | RMSE ratio "
-        "| cost ratio |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| task | seeds | NLPD gap | best alternative | CRPS gap | best alternative | RMSE ratio |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     rows: Any = found.itertuples()
     for row in rows:
-        last = [
-            "" if math.isnan(each) else f"{each:.3f}" for each in (row.rmse_ratio, row.cost_ratio)
-        ]
+        ratio = "" if math.isnan(row.rmse_ratio) else f"{row.rmse_ratio:.3f}"
         lines.append(
             f"| {row.task} | {row.seeds} | {row.nlpd_gap:+.3f} | {row.nlpd_rival} "
-            f"| {row.crps_gap:+.4f} | {row.crps_rival} | {last[0]} | {last[1]} |"
+            f"| {row.crps_gap:+.4f} | {row.crps_rival} | {ratio} |"
         )
     n = len(found)
     wins = {name: int((found[f"{name}_gap"] < 0).sum()) for name in ("nlpd", "crps")}
@@ -198,7 +195,6 @@ def _summary_lines(found: pd.DataFrame) -> list[str]:
         f"| best in CRPS | {wins['crps']} of {n} |",
         f"| largest NLPD gap to the best alternative | {found.nlpd_gap.max():+.3f} |",
         f"| RMSE ratio, mean and largest | {found.rmse_ratio.mean():.3f}, {found.rmse_ratio.max():.3f} |",
-        f"| cost ratio, mean and largest | {found.cost_ratio.mean():.2f}, {found.cost_ratio.max():.2f} |",
         "",
         *_coverage_lines(found),
     ]
