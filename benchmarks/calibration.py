@@ -59,16 +59,11 @@ def main() -> None:
     name = "CPU, 1 thread" if options.device == "cpu" else torch.cuda.get_device_name()
     for task in options.tasks:
         with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-            first, proposed = pool.map(
-                seconds,
-                *zip(
-                    *(
-                        (task, model, options.seed, options.device, options.epochs)
-                        for model in (FIRST, PROPOSED)
-                    ),
-                    strict=True,
-                ),
-            )
+            trained = [
+                pool.submit(seconds, task, model, options.seed, options.device, options.epochs)
+                for model in (FIRST, PROPOSED)
+            ]
+            first, proposed = (one.result() for one in trained)
         row = {
             "task": task,
             "seed": options.seed,
