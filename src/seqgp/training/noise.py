@@ -249,7 +249,7 @@ def fit_calibration(
     """
     with torch.no_grad():
         g = None if shape is None else shape(held.sees())
-    found = [_numbers(r, s, _counted(r, s), tails)[0] for r, s in _columns(held, g)]
+    found = [_numbers(r, s, 1.0, tails)[0] for r, s in _columns(held, g)]
     scale, trust, dof = (np.array(values) for values in zip(*found, strict=True))
     none = Calibration.none(len(scale))
     return scored(replace(none, scale=scale, trust=trust, dof=dof, steps=steps), held, g)

@@ -114,7 +114,6 @@ class Run:
         if validation is not None and score is not None:
             if worse:
                 self.layer.load_state_dict(kept)
-            quieten(self.layer, statistics, score, len(validation.y))
 
     def _freeze(self, statistics: Any) -> None:
         """What to train against until the next refresh: it follows from H and θ, and nothing else."""
