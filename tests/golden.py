@@ -17,7 +17,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from seqgp import GP, Forecaster, SequenceGP, SequenceNet, WindowSet
+import paper.peephole
+import paper.schedules
+import paper.surrogates  # noqa: F401 (plug-ins register themselves)
+from paper.coregional import CorrelatedGP
+from seqgp import GP, GRU, LSTM, NARX, RNN, Forecaster, SequenceGP, SequenceNet, Training, WindowSet
 
 FILE = Path(__file__).with_name("golden.json")
 
@@ -46,7 +50,7 @@ def of_layer(inference: str, kernel: str, outputs: int, d: int = 2) -> Iterator[
     post = gp.condition(H, y)
     post.nlml.backward()
     yield float(post.nlml.detach())
-    for parameter in gp.parameters():
+    for parameter in [*gp.likelihood.parameters(), *gp.kernel.parameters()]:
         yield float(parameter.grad.sum())
     h = torch.as_tensor(rng.uniform(-0.9, 0.9, (5, d))).requires_grad_(True)
     mean, variance = post.predict(h)
@@ -60,7 +64,8 @@ def of_fit(model: SequenceGP | SequenceNet, data: WindowSet) -> Iterator[float]:
     train, test = data.subset(slice(0, n - 30)), data.subset(slice(n - 30, n))
     model.fit(train)
     mean, std = model.predict(test, return_std=True)
-    yield from (float(mean.sum()), float(std.sum()), float(model.nlml_))
+    nlml = model.fitted_.members[0].posterior.nlml
+    yield from (float(mean.sum()), float(std.sum()), float(nlml))
     yield float(model.history_["val_nlpd"].iloc[-1])
 
 
@@ -68,7 +73,9 @@ def of_forecaster() -> Iterator[float]:
     u, y = series(400)
     time = pd.date_range("2024-01-01", periods=400, freq="h", name="time")
     frame = pd.DataFrame({"load": y[:, 0], "warm": u[:, 0]}, time)
-    model = SequenceGP(hidden=4, epochs=2, random_state=0, progress=False)
+    model = SequenceGP(
+        LSTM(hidden=4), training=Training(epochs=2), random_state=0, progress=False
+    )
     forecaster = Forecaster("load", inputs=["warm"], lag=12, calendar=["hour"], model=model)
     forecaster.fit(frame.iloc[:350])
     found = forecaster.evaluate(frame.iloc[350:])
@@ -83,7 +90,13 @@ def of_forecaster() -> Iterator[float]:
 def numbers() -> dict[str, list[str]]:
     """Every number by name, in hexadecimal: no digit is lost."""
     torch.set_num_threads(1)
-    few = {"hidden": 4, "epochs": 3, "random_state": 0, "progress": False}
+    few = {"random_state": 0, "progress": False}
+
+    def gp(encoder: object = None, **options: object) -> SequenceGP:
+        training = Training(epochs=3, **options.pop("training", {}))
+        encoder = LSTM(hidden=4) if encoder is None else encoder
+        return SequenceGP(encoder, training=training, **few, **options)
+
     one, two, many = windows(260), windows(260, 2), windows(2400)
     sources: dict[str, Iterator[float]] = {
         f"layer {name} {kernel} {outputs} {d}": of_layer(name, kernel, outputs, d)
@@ -96,19 +109,23 @@ def numbers() -> dict[str, list[str]]:
             ("grid", "rbf", 1, 3),
         ]
     }
+    stale = {"algorithm": "alternating", "surrogate": "gradient"}
+    block = {"surrogate": "block", "refresh": 2, "schedule": "theorem"}
+    noisy = LSTM(hidden=4, recurrent_dropout=0.1, input_dropout=0.1)
+    peephole = paper.peephole.LSTMPeephole(hidden=4, skip=True)
     fits = {
-        "lstm": (SequenceGP(**few), one),
-        "two outputs": (SequenceGP(**few, encoder="gru", dropout=0.1), two),
-        "grid": (SequenceGP(**few, inference="grid", mean="zero"), one),
-        "many": (SequenceGP(**few, encoder="narx"), many),
-        "full": (SequenceGP(**few, algorithm="full", encoder="rnn"), one),
-        "alternating": (SequenceGP(**few, algorithm="alternating", surrogate="gradient"), one),
-        "block": (SequenceGP(**few, surrogate="block", refresh=2, schedule="theorem"), one),
-        "pretrained": (SequenceGP(**few, pretrain_epochs=2, readout=True, mean="zero"), one),
-        "peephole": (SequenceGP(**few, encoder="lstm-peephole", skip=True), one),
-        "net": (SequenceNet(**few, recurrent_dropout=0.1, input_dropout=0.1), one),
-        "restarts": (SequenceGP(**few, restarts=2, weight_decay=0.01, schedule="cosine"), one),
-        "correlated": (SequenceGP(**few, correlated=True), two),
+        "lstm": (gp(), one),
+        "two outputs": (gp(GRU(hidden=4, dropout=0.1)), two),
+        "grid": (gp(gp=GP(inference="grid"), mean="zero"), one),
+        "many": (gp(NARX(hidden=4)), many),
+        "full": (gp(RNN(hidden=4), training={"algorithm": "full"}), one),
+        "alternating": (gp(training=stale), one),
+        "block": (gp(training=block), one),
+        "pretrained": (gp(readout=True, mean="zero", training={"pretrain_epochs": 2}), one),
+        "peephole": (gp(peephole), one),
+        "net": (SequenceNet(noisy, training=Training(epochs=3), **few), one),
+        "restarts": (gp(members=2, training={"weight_decay": 0.01, "schedule": "cosine"}), one),
+        "correlated": (gp(gp=CorrelatedGP()), two),
     }
     sources |= {f"fit {name}": of_fit(*fit) for name, fit in fits.items()}
     sources["forecaster"] = of_forecaster()

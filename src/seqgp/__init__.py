@@ -10,53 +10,75 @@ from typing import TYPE_CHECKING, Any
 from seqgp._version import __version__
 
 if TYPE_CHECKING:
-    from seqgp.adaptive import AdaptiveQuantiles, adaptive_quantiles
-    from seqgp.artifact import load, save
+    from seqgp.calibration import AdaptiveQuantiles, Calibration, adaptive_quantiles
     from seqgp.data import Standardizer, WindowSet, split_in_time
-    from seqgp.estimator import SequenceGP, SequenceNet
+    from seqgp.encoders import GRU, LSTM, NARX, RNN, Encoder
+    from seqgp.estimators import SequenceGP, SequenceNet
     from seqgp.exceptions import ArtifactError, NotPositiveDefiniteError, TrainingWarning
+    from seqgp.fitted import Fitted
     from seqgp.forecasting import Forecaster
     from seqgp.gp import GP
     from seqgp.inference import Posterior
+    from seqgp.loading import info, load
+    from seqgp.saving import save
+    from seqgp.training import Training
+
+# Each name is imported from its room when it is first asked for: torch takes seconds, and
+# ``seqgp --help`` does without it.
+_HOME = {
+    "GP": "gp",
+    "GRU": "encoders",
+    "LSTM": "encoders",
+    "NARX": "encoders",
+    "RNN": "encoders",
+    "AdaptiveQuantiles": "calibration",
+    "ArtifactError": "exceptions",
+    "Calibration": "calibration",
+    "Encoder": "encoders",
+    "Fitted": "fitted",
+    "Forecaster": "forecasting",
+    "NotPositiveDefiniteError": "exceptions",
+    "Posterior": "inference",
+    "SequenceGP": "estimators",
+    "SequenceNet": "estimators",
+    "Standardizer": "data",
+    "Training": "training",
+    "TrainingWarning": "exceptions",
+    "WindowSet": "data",
+    "adaptive_quantiles": "calibration",
+    "info": "loading",
+    "load": "loading",
+    "save": "saving",
+    "split_in_time": "data",
+}
 
 __all__ = [
     "GP",
+    "GRU",
+    "LSTM",
+    "NARX",
+    "RNN",
     "AdaptiveQuantiles",
     "ArtifactError",
+    "Calibration",
+    "Encoder",
+    "Fitted",
     "Forecaster",
     "NotPositiveDefiniteError",
     "Posterior",
     "SequenceGP",
     "SequenceNet",
     "Standardizer",
+    "Training",
     "TrainingWarning",
     "WindowSet",
     "__version__",
     "adaptive_quantiles",
+    "info",
     "load",
     "save",
     "split_in_time",
 ]
-
-# Each name is imported when it is first asked for: torch takes seconds, and ``seqgp --help`` does
-# without it; model files need pydantic, and nothing else does.
-_HOME = {
-    "GP": "gp",
-    "AdaptiveQuantiles": "adaptive",
-    "ArtifactError": "exceptions",
-    "Forecaster": "forecasting",
-    "NotPositiveDefiniteError": "exceptions",
-    "Posterior": "inference",
-    "SequenceGP": "estimator",
-    "SequenceNet": "estimator",
-    "Standardizer": "data",
-    "TrainingWarning": "exceptions",
-    "WindowSet": "data",
-    "adaptive_quantiles": "adaptive",
-    "load": "artifact",
-    "save": "artifact",
-    "split_in_time": "data",
-}
 
 
 def __getattr__(name: str) -> Any:

@@ -24,14 +24,15 @@ from gpytorch.kernels import (
 )
 from torch import Tensor
 
+from seqgp.registry import Registry
+
 __all__ = [
     "KERNELS",
     "ProductMatern",
     "build_kernel",
-    "build_shared_kernel",
     "lengthscale",
     "log_greater_than",
-    "scale_signal_variance",
+    "register",
     "set_signal_variance",
 ]
 
@@ -134,15 +135,22 @@ def _spectral_mixture(dim: int, batch: torch.Size) -> Kernel:
     return kernel
 
 
-KERNELS: dict[str, Callable[[int, torch.Size], Kernel]] = {
+Builder = Callable[[int, torch.Size], Kernel]
+"""From the latent dimension and the batch shape to a kernel."""
+
+KERNELS: Registry[Builder] = Registry("kernel", ", or a gpytorch kernel")
+register = KERNELS.register
+for _name, _builder in {
     "rbf": _rbf,
     "matern12": _matern(0.5, MaternKernel),
     "matern32": _matern(1.5, MaternKernel),
     "matern52": _matern(2.5, MaternKernel),
     "spectral-mixture": _spectral_mixture,
     "periodic": _periodic,
-}
-_PRODUCTS = KERNELS | {
+}.items():
+    register(_name)(_builder)
+# Matérn kernels are functions of the distance; a grid needs products over dimensions.
+_PRODUCTS: dict[str, Builder] = {
     "matern12": _matern(0.5, ProductMatern),
     "matern32": _matern(1.5, ProductMatern),
     "matern52": _matern(2.5, ProductMatern),
@@ -154,11 +162,14 @@ def build_kernel(
 ) -> Kernel:
     """A float64 gpytorch kernel on ``(n, latent_dim)``, by name or as given.
 
-    ``product`` asks for kernels that are products over dimensions, as a grid needs them: it makes
-    a difference to the Matérn kernels only, which are functions of the distance otherwise.
-
-    With several outputs a named kernel has a batch shape ``(outputs,)``: one independent GP each.
-    A kernel passed as an object keeps its own batch shape, so an unbatched one is shared.
+    Args:
+        kernel: a registered name, or a gpytorch kernel, which keeps its own batch shape: an unbatched
+            one is shared by all outputs.
+        latent_dim: d.
+        outputs: a named kernel has the batch shape ``(outputs,)``, where they are several: one
+            independent GP each.
+        product: ask for a product over dimensions, as a grid needs it; a difference to the Matérn
+            kernels only, which are functions of the distance otherwise.
 
     >>> build_kernel("rbf", latent_dim=2).base_kernel.lengthscale.shape
     torch.Size([1, 2])
@@ -173,32 +184,11 @@ def build_kernel(
                 "per output, or no batch shape to share them"
             )
         return kernel.double()
-    if not isinstance(kernel, str) or kernel not in KERNELS:
-        raise ValueError(
-            f"kernel={kernel!r} is not known: use one of {', '.join(KERNELS)} "
-            "or a gpytorch.kernels.Kernel object"
-        )
     batch = torch.Size([outputs]) if outputs > 1 else torch.Size()
-    builders = _PRODUCTS if product else KERNELS
-    return builders[kernel](latent_dim, batch).double()
-
-
-def build_shared_kernel(kernel: str | Kernel, latent_dim: int, product: bool = False) -> Kernel:
-    """One kernel for all outputs, whose covariance between them has the variances.
-
-    A named kernel comes without a variance of its own.
-
-    >>> build_shared_kernel("rbf", latent_dim=2).lengthscale.shape
-    torch.Size([1, 2])
-    """
-    if isinstance(kernel, Kernel) and kernel.batch_shape:
-        raise ValueError(
-            f"the kernel has batch shape {tuple(kernel.batch_shape)}, but correlated outputs share one "
-            "kernel: give it no batch shape, or use correlated=False"
-        )
-    built = build_kernel(kernel, latent_dim, product=product)
-    named = isinstance(kernel, str) and isinstance(built, ScaleKernel)
-    return built.base_kernel if named else built
+    builder = KERNELS[kernel]
+    if product:
+        builder = _PRODUCTS.get(kernel, builder)
+    return builder(latent_dim, batch).double()
 
 
 def lengthscale(kernel: Kernel) -> Tensor | None:
@@ -225,14 +215,3 @@ def set_signal_variance(kernel: Kernel, variance: Tensor) -> None:
         scale = scale ** (1.0 / kernel.ard_num_dims)
         share = weights / weights.sum(-1, keepdim=True)
         kernel.mixture_weights = (share * scale.to(weights)).detach()
-
-
-def scale_signal_variance(kernel: Kernel, factor: Tensor) -> None:
-    """Multiply the kernel's own variance by ``factor`` ``(outputs,)``, where it has such a parameter."""
-    if isinstance(kernel, ScaleKernel):
-        variance = kernel.outputscale.detach()
-        kernel.outputscale = variance * (factor if variance.ndim else factor.mean())
-    elif isinstance(kernel, SpectralMixtureKernel):
-        weights = kernel.mixture_weights.detach()
-        scale = factor.reshape(-1, 1) if weights.ndim > 1 else factor.mean()
-        kernel.mixture_weights = weights * scale ** (1.0 / kernel.ard_num_dims)

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from torch import Tensor
 
+from seqgp.distributions import Gaussian
+
 __all__ = ["MEANS", "LinearMean", "MeanFunction", "ZeroMean", "fit_mean"]
 
 MEANS = ("zero", "linear")
@@ -33,8 +35,8 @@ _ROUNDING = 1e-12
 class MeanFunction(Protocol):
     """A fitted mean function: windows ``(n, T, p)`` → mean and its variance, ``(n, outputs)``."""
 
-    def predict(self, windows: Any) -> tuple[Tensor, Tensor]:
-        """Mean and variance for each window."""
+    def predict(self, windows: Any) -> Gaussian:
+        """Mean and variance for each window ``(T, p)``."""
         ...
 
 
@@ -45,10 +47,10 @@ class ZeroMean:
     outputs: int
     device: torch.device
 
-    def predict(self, windows: Any) -> tuple[Tensor, Tensor]:
-        """Zeros ``(n, outputs)``, twice."""
+    def predict(self, windows: Any) -> Gaussian:
+        """Zeros ``(n, outputs)``, known exactly."""
         zeros = torch.zeros(len(windows), self.outputs, dtype=torch.float64, device=self.device)
-        return zeros, zeros
+        return Gaussian(zeros, zeros)
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class LinearMean:
     intercept_variance: Tensor
     """``(outputs,)``."""
 
-    def predict(self, windows: Any) -> tuple[Tensor, Tensor]:
+    def predict(self, windows: Any) -> Gaussian:
         """Mean and variance of the linear part, ``(n, outputs)`` each."""
         means, variances = [], []
         for rows in _chunks(windows):
@@ -90,7 +92,7 @@ class LinearMean:
             means.append(x @ self.weight + self.intercept)
             spread = (x @ self.vectors).square() @ self.axis_variance
             variances.append(spread + self.intercept_variance)
-        return torch.cat(means), torch.cat(variances)
+        return Gaussian(torch.cat(means), torch.cat(variances))
 
 
 def fit_mean(name: str, windows: Any, y: Tensor, plain: bool = False) -> MeanFunction:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seqgp.student import Student
+from seqgp.distributions import Student
 
 __all__ = [
     "LEVELS",

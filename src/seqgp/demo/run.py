@@ -12,7 +12,7 @@ import pandas as pd
 
 from seqgp.demo.data import Series
 from seqgp.demo.picture import forecast_picture, save_picture
-from seqgp.estimator import SequenceGP, SequenceNet
+from seqgp.estimators import SequenceGP, SequenceNet
 from seqgp.forecasting import Forecaster
 from seqgp.report import write_report
 

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 from torch import Tensor, nn
 
+from seqgp.encoders.base import Encoder, Skip, register
 from seqgp.encoders.common import check_rates, check_sizes, check_windows, drop_steps
 
-__all__ = ["Narx"]
+__all__ = ["NARX", "Narx"]
+
+
+@register("narx")
+@dataclass(repr=False)
+class NARX(Encoder):
+    """A multi-layer perceptron on the flattened window; the features are its last hidden layer.
+
+    Args:
+        hidden: units in each layer.
+        layers: hidden layers.
+        dropout: on the output of every layer.
+        input_dropout: variational, on the window: one mask per sequence, shared by all steps.
+        skip: the flattened window joins the features: ``(n, hidden + lag p)``.
+    """
+
+    hidden: int = 64
+    layers: int = 1
+    dropout: float = 0.0
+    input_dropout: float = 0.0
+    skip: bool = False
+
+    def build(self, features: int, lag: int) -> nn.Module:
+        network = Narx(features, lag, self.hidden, self.layers, self.dropout, self.input_dropout)
+        return Skip(network, self.dropout) if self.skip else network
 
 
 class Narx(nn.Module):
@@ -22,16 +48,10 @@ class Narx(nn.Module):
         layers: int = 1,
         dropout: float = 0.0,
         input_dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         check_sizes(input_size=input_size, lag=lag, hidden=hidden, layers=layers)
         check_rates(dropout=dropout, input_dropout=input_dropout)
-        if recurrent_dropout != 0:
-            raise ValueError(
-                f"recurrent_dropout is {recurrent_dropout!r}, but narx has no recurrence: "
-                "expected 0. Use dropout or input_dropout."
-            )
         self.input_size = input_size
         self.lag = lag
         self.width = hidden

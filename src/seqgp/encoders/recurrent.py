@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqgp.encoders.base import Encoder, Skip, register
 from seqgp.encoders.common import (
     check_rates,
     check_sizes,
@@ -18,9 +21,75 @@ from seqgp.encoders.common import (
     xavier_gates,
 )
 
-__all__ = ["Recurrent"]
+__all__ = ["GRU", "LSTM", "RNN", "Recurrent"]
 
 _CELLS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+
+
+@dataclass(repr=False)
+class _Options(Encoder):
+    """Options that the recurrent networks share; :class:`LSTM` explains them."""
+
+    cell: ClassVar[str]
+    hidden: int = 64
+    layers: int = 1
+    dropout: float = 0.0
+    input_dropout: float = 0.0
+    recurrent_dropout: float = 0.0
+    skip: bool = False
+
+    def build(self, features: int, lag: int) -> nn.Module:
+        network = Recurrent(
+            self.cell,
+            features,
+            self.hidden,
+            self.layers,
+            self.dropout,
+            self.input_dropout,
+            self.recurrent_dropout,
+        )
+        return Skip(network, self.dropout) if self.skip else network
+
+
+@register("rnn")
+class RNN(_Options):
+    """Elman's recurrent network with tanh units; the options are those of :class:`LSTM`."""
+
+    cell = "rnn"
+
+
+@register("gru")
+class GRU(_Options):
+    """Gated recurrent units; the options are those of :class:`LSTM`.
+
+    References:
+        Learning Phrase Representations using RNN Encoder-Decoder, Cho et al. 2014, arXiv:1406.1078.
+    """
+
+    cell = "gru"
+
+
+@register("lstm")
+class LSTM(_Options):
+    """Long short-term memory; the features are the last hidden state of its top layer, ``(n, hidden)``.
+
+    Args:
+        hidden: units in each layer.
+        layers: number of layers.
+        dropout: on the output of every layer, the last one included.
+        input_dropout: variational, on the window: one mask per sequence, shared by all steps.
+        recurrent_dropout: variational, on the previous hidden state of every layer. Training then
+            runs step by step instead of in torch's fused kernel.
+        skip: the flattened window joins the features: ``(n, hidden + lag p)``.
+
+    References:
+        Long Short-Term Memory, Hochreiter and Schmidhuber 1997.
+
+    >>> LSTM(hidden=8).build(features=3, lag=16)(torch.zeros(5, 16, 3)).shape
+    torch.Size([5, 8])
+    """
+
+    cell = "lstm"
 
 
 class Recurrent(nn.Module):

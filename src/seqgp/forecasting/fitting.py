@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from seqgp.data import WindowSet
-from seqgp.estimator import SequenceGP
-from seqgp.estimator.base import SequenceRegressor
+from seqgp.encoders import LSTM
+from seqgp.estimators import SequenceGP, SequenceRegressor
 from seqgp.forecasting.baselines import fit_linear, persistence_errors
 from seqgp.forecasting.multistep import fit_multistep
 from seqgp.forecasting.reading import known_part
 from seqgp.forecasting.state import DataReport, ForecasterState
 from seqgp.forecasting.table import Cut, Layout, Table, cut, fill_gaps, joined
 from seqgp.forecasting.timeline import Step, following
+from seqgp.training import Training
 
 __all__ = [
     "Fitted",
@@ -50,7 +51,7 @@ def default_model(windows: WindowSet) -> SequenceGP:
     """A GP-LSTM for those windows: the more there are, the fewer passes over them."""
     epochs = int(np.clip(_STEPS_A_FIT // (len(windows) * windows.lag), 5, 50))
     return SequenceGP(
-        encoder="lstm", hidden=64, epochs=epochs, patience=10, lr=3e-3, random_state=0
+        LSTM(hidden=64), training=Training(epochs=epochs, patience=10, lr=3e-3), random_state=0
     )
 
 

@@ -164,7 +164,7 @@ class Forecaster(ForecasterOptions):
         table, first = frame_table(df, layout, state, self.time, optional)
         found = self._predicted(table, first, observed=observed)
         follow = adapted(found, table, layout, levels) if adaptive and levels else None
-        radius = None if interval is None else self.model_.said_.radius(interval)
+        radius = None if interval is None else self.model_.fitted_.calibration.radius(interval)
         return self._frame(df, table, found, levels, follow, radius)
 
     def forecast(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from seqgp.data.checks import check_int
-from seqgp.estimator.base import SequenceRegressor
+from seqgp.estimators import SequenceRegressor
 from seqgp.forecasting.calendar import CYCLES, as_dates
 from seqgp.forecasting.table import Layout
 from seqgp.forecasting.timeline import as_step

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from seqgp.student import Student
+from seqgp.distributions import Student
 
 __all__ = ["Backtest", "Evaluation", "Forecast", "check_quantiles", "column", "summary"]
 

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from seqgp.adaptive import adaptive_quantiles
+from seqgp.calibration import adaptive_quantiles
 from seqgp.forecasting.results import summary
 from seqgp.forecasting.simulation import simulate, tails_of
 from seqgp.forecasting.state import Linear
 from seqgp.forecasting.table import Layout, Table, cut, fill_gaps, window_inputs
-from seqgp.student import Student
+from seqgp.distributions import Student
 
 __all__ = [
     "Carried",

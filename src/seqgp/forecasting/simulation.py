@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqgp.data import WindowSet
-from seqgp.student import Student
+from seqgp.distributions import Student
 
 __all__ = ["FEEDBACKS", "Simulation", "free_run", "simulate", "starts_of", "tails_of"]
 

@@ -1,18 +1,19 @@
 """From latent points and targets to a posterior."""
 
-from seqgp.inference.choose import EXACT_ROWS, INFERENCES, Auto, build_inference
-from seqgp.inference.coregional import CoregionalPosterior, coregionalise
-from seqgp.inference.exact import Exact, ExactPosterior, Rows
+from seqgp.inference.exact import EXACT_ROWS, Exact, ExactPosterior, Rows
 from seqgp.inference.grid import Grid, GridPosterior, GridStatistics
-from seqgp.inference.offset import OffsetPosterior
-from seqgp.inference.posterior import Diagnostics, Inference, Posterior
-from seqgp.inference.readout import Readout
+from seqgp.inference.posterior import (
+    INFERENCES,
+    Diagnostics,
+    Inference,
+    Posterior,
+    Take,
+    register,
+)
 
 __all__ = [
     "EXACT_ROWS",
     "INFERENCES",
-    "Auto",
-    "CoregionalPosterior",
     "Diagnostics",
     "Exact",
     "ExactPosterior",
@@ -20,10 +21,8 @@ __all__ = [
     "GridPosterior",
     "GridStatistics",
     "Inference",
-    "OffsetPosterior",
     "Posterior",
-    "Readout",
     "Rows",
-    "build_inference",
-    "coregionalise",
+    "Take",
+    "register",
 ]

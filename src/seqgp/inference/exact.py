@@ -11,9 +11,13 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from seqgp.exceptions import NotPositiveDefiniteError
-from seqgp.inference.posterior import Diagnostics, Posterior
+from seqgp.inference.posterior import Diagnostics, Inference, Posterior, Take, register
+from seqgp.likelihoods import Likelihood
 
-__all__ = ["Exact", "ExactPosterior", "Rows"]
+__all__ = ["EXACT_ROWS", "Exact", "ExactPosterior", "Rows"]
+
+EXACT_ROWS = 2000
+"""Up to here a conditioning takes about as long as one on the default grid."""
 
 _JITTERS = (0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)  # relative to the kernel's own variance
 
@@ -40,7 +44,7 @@ class Rows:
         return Rows(torch.cat([self.H, other.H]), torch.cat([self.y, other.y]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExactPosterior(Posterior):
     """Posterior of a dense GP.
 
@@ -87,7 +91,8 @@ class ExactPosterior(Posterior):
         return covariance
 
 
-class Exact:
+@register("exact")
+class Exact(Inference):
     """Dense inference: O(n³) time and O(n²) memory for each conditioning."""
 
     def statistics(self, H: Tensor, y: Tensor) -> Rows:
@@ -95,10 +100,10 @@ class Exact:
         return Rows(H.contiguous(), y.contiguous())
 
     def posterior(
-        self, kernel: Kernel, noise: Tensor, statistics: Rows, squeeze: bool
+        self, kernel: Kernel, likelihood: Likelihood, statistics: Rows
     ) -> ExactPosterior:
         """Condition on the rows; ``nlml`` is differentiable in θ, σ² and ``H``."""
-        H, y = statistics.H, statistics.y
+        H, y, noise = statistics.H, statistics.y, likelihood.noise
         n, outputs = y.shape
         K = kernel(H).to_dense()
         K = K.expand(outputs, n, n)
@@ -110,7 +115,7 @@ class Exact:
         return ExactPosterior(
             nlml=nlml,
             noise=noise.detach() + jitter,
-            squeeze=squeeze,
+            likelihood=likelihood.frozen(),
             diagnostics=Diagnostics(method="exact", n=n, jitter=jitter),
             kernel=copy.deepcopy(kernel).requires_grad_(False),
             H=H.detach().clone(),
@@ -118,8 +123,13 @@ class Exact:
             cholesky=L.detach(),
         )
 
-    def restart(self) -> None:
-        """Nothing is remembered from one conditioning to the next."""
+    def arrays(self, statistics: Rows) -> dict[str, Tensor]:
+        """The rows themselves."""
+        return {"H": statistics.H, "y": statistics.y}
+
+    def from_arrays(self, take: Take, n: int, latent_dim: int, outputs: int) -> Rows:
+        """The rows again."""
+        return Rows(take("H", (n, latent_dim)), take("y", (n, outputs)))
 
 
 def _cholesky(K: Tensor, noise: Tensor, H: Tensor) -> tuple[Tensor, float]:
@@ -154,6 +164,6 @@ def _why(K: Tensor, noise: Tensor, H: Tensor) -> str:
     else:
         cause = "the kernel itself gives an indefinite matrix on these points"
     return text + (
-        f"{cause}, and the noise σ² is {smallest:.1e}. Raise gp.noise, lower the learning rate, "
+        f"{cause}, and the noise σ² is {smallest:.1e}. Raise the noise, lower the learning rate, "
         "or check that the kernel is a valid one."
     )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-__all__ = ["Diagnostics", "Inference", "Posterior"]
+from seqgp.likelihoods import Likelihood
+from seqgp.registry import Registry
+
+__all__ = ["INFERENCES", "Diagnostics", "Inference", "Posterior", "Take", "register"]
 
 
 @dataclass(frozen=True)
@@ -24,25 +28,24 @@ class Diagnostics:
     status: str = "ok"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Posterior(ABC):
     """GP posterior at frozen θ, latent points and targets; every method takes ``h`` ``(n, d)``.
 
-    Means and variances are differentiable in ``h`` and in nothing else. Results are ``(n,)`` when
-    the targets were ``(n,)``, else ``(n, outputs)``.
+    Means and variances are differentiable in ``h`` and in nothing else. Results are ``(n, outputs)``,
+    or ``(n,)`` where :meth:`seqgp.GP.condition` was given targets ``(n,)``.
     """
-
-    correlated: ClassVar[bool] = False
-    """Whether outputs are correlated; else :meth:`output_covariance` is diagonal."""
 
     nlml: Tensor
     """Negative log marginal likelihood: total in nats, ½ n log 2π included, summed over outputs.
     Carries the graph to θ (and to H where the inference allows) when made with gradients on."""
     noise: Tensor
     """σ² ``(outputs,)``, jitter included."""
-    squeeze: bool
-    """Whether results drop the output axis."""
+    likelihood: Likelihood
+    """Of the observations; its parameters are those of the conditioning, and stay."""
     diagnostics: Diagnostics
+    squeeze: bool = False
+    """Whether results drop the output axis."""
 
     @abstractmethod
     def _moments(self, h: Tensor, variance: bool) -> tuple[Tensor, Tensor | None]:
@@ -65,39 +68,32 @@ class Posterior(ABC):
         return self.predict(h)[1]
 
     def predict(self, h: Tensor, observed: bool = False) -> tuple[Tensor, Tensor]:
-        """Mean and variance of the latent f, or of a new observation (adds σ²)."""
+        """Mean and variance of the latent f, or of a new observation.
+
+        Args:
+            h: latent points ``(n, d)``.
+            observed: whether the variance is that of an observation.
+        """
         mean, variance = self._both(h)
         if observed:
-            variance = variance + self.noise
+            variance = self.likelihood.observed(variance, self.noise)
         return self._shaped(mean), self._shaped(variance)
 
     def loss(self, h: Tensor, y: Tensor) -> Tensor:
-        """``[(y − m(h))² + v(h)] / 2σ²``, one value per row ``(n,)``, summed over outputs.
+        """The likelihood's expected loss, one value per row ``(n,)``, summed over outputs.
 
-        The expected negative log-likelihood of a row under this frozen posterior, without its
-        constant. Summed over the rows conditioned on, its gradient in ``h`` there equals the
-        gradient of the NLML (Fisher's identity), and elsewhere it bounds the NLML from above up
-        to a constant: the network can be trained on it row by row.
+        For a Gaussian likelihood ``[(y − m(h))² + v(h)] / 2σ²``. Summed over the rows conditioned on,
+        its gradient in ``h`` there equals the gradient of the NLML (Fisher's identity), and elsewhere it
+        bounds the NLML from above up to a constant: the network can be trained on it row by row.
+
+        Args:
+            h: latent points ``(n, d)``.
+            y: targets ``(n,)`` or ``(n, outputs)``.
         """
         mean, variance = self._both(h)
-        residual = y.to(mean).reshape(mean.shape) - mean
-        return ((residual**2 + variance) / (2.0 * self.noise)).sum(-1)
-
-    def output_covariance(self, h: Tensor, observed: bool = False) -> Tensor:
-        """Covariance of the outputs at each point, of the latent f or of a new observation.
-
-        ``(n, outputs, outputs)``, for any number of outputs.
-        """
-        _, variance = self._both(h)
-        return torch.diag_embed(variance + self.noise if observed else variance)
-
-    def decoupled(self, y: Tensor) -> tuple[Posterior, Tensor]:
-        """A posterior of independent outputs, and targets ``y`` ``(n, outputs)`` for it.
-
-        Their losses and NLML differ from these by constants: this posterior itself, and ``y``,
-        unless outputs are correlated.
-        """
-        return self, y
+        return self.likelihood.expected_loss(
+            y.to(mean).reshape(mean.shape), mean, variance, self.noise
+        )
 
     def _both(self, h: Tensor) -> tuple[Tensor, Tensor]:
         mean, variance = self._moments(h, variance=True)
@@ -108,17 +104,59 @@ class Posterior(ABC):
         return value.squeeze(-1) if self.squeeze else value
 
 
-class Inference(Protocol):
-    """How rows become a posterior: first a summary free of θ, then, cheaply and often, the rest."""
+Take = Callable[[str, tuple[int, ...]], Tensor]
+"""Gives the stored array of that name and shape as a tensor, or refuses."""
 
+
+class Inference(ABC):
+    """How rows become a posterior: first statistics free of θ, then, cheaply and often, the rest.
+
+    Statistics have the number of rows ``n``, and those of more rows add.
+
+    Args:
+        grid_size: points per latent dimension, for an inference that has a grid.
+    """
+
+    def __init__(self, grid_size: int | None = None) -> None:
+        self.grid_size = grid_size
+
+    @abstractmethod
     def statistics(self, H: Tensor, y: Tensor) -> Any:
-        """All of ``H`` ``(n, d)`` and ``y`` ``(n, outputs)`` that conditioning needs."""
-        ...
+        """All that conditioning needs of the rows.
 
-    def posterior(self, kernel: Kernel, noise: Tensor, statistics: Any, squeeze: bool) -> Posterior:
-        """The posterior under a kernel and noise ``(outputs,)``; ``nlml`` carries their gradient."""
-        ...
+        Args:
+            H: latent points ``(n, d)``.
+            y: targets ``(n, outputs)``.
+        """
+
+    @abstractmethod
+    def posterior(self, kernel: Kernel, likelihood: Likelihood, statistics: Any) -> Posterior:
+        """The posterior; ``nlml`` carries the gradient of the kernel's and the likelihood's parameters.
+
+        Args:
+            kernel: on the latent space.
+            likelihood: whose ``noise`` is conditioned with.
+            statistics: what :meth:`statistics` gave.
+        """
+
+    @abstractmethod
+    def arrays(self, statistics: Any) -> dict[str, Tensor]:
+        """Statistics as arrays by name, for a file."""
+
+    @abstractmethod
+    def from_arrays(self, take: Take, n: int, latent_dim: int, outputs: int) -> Any:
+        """Statistics from the arrays of a file, their sizes checked before they are believed.
+
+        Args:
+            take: gives the array of a name and shape.
+            n: number of rows.
+            latent_dim: d.
+            outputs: columns of the targets.
+        """
 
     def restart(self) -> None:
-        """Forget where iterative solves ended, if there were any."""
-        ...
+        """Forget where iterative solves ended, if there were any: the next begins as the first did."""
+
+
+INFERENCES: Registry[type[Inference]] = Registry("inference")
+register = INFERENCES.register

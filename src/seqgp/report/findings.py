@@ -10,8 +10,8 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from seqgp.estimator import SequenceGP
-from seqgp.estimator.base import SequenceRegressor
+from seqgp.estimators import SequenceGP
+from seqgp.estimators import SequenceRegressor
 from seqgp.estimator.rows import windows_on
 from seqgp.forecasting import (
     Evaluation,

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from seqgp._version import __version__
-from seqgp.estimator import SequenceGP
+from seqgp.estimators import SequenceGP
 from seqgp.forecasting.columns import read_columns
 from seqgp.kernels import lengthscale
 from seqgp.report.findings import Findings

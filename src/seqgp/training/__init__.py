@@ -2,22 +2,16 @@
 
 from seqgp.training.checkpoint import Checkpoint
 from seqgp.training.loop import train
-from seqgp.training.parts import (
-    ALGORITHMS,
-    Ends,
-    EpochRecord,
-    Layer,
-    Part,
-    Settings,
-    Trained,
-    encode,
-)
-from seqgp.training.schedules import SCHEDULES, make_schedule
-from seqgp.training.surrogates import SURROGATES, make_surrogate
-from seqgp.training.validation import quieten, score_of
+from seqgp.training.parts import Ends, EpochRecord, Layer, Part, Trained
+from seqgp.training.plain import Plain, PlainPosterior, Residual
+from seqgp.training.pretrain import latent_directions, pretrain
+from seqgp.training.progress import progress_bar
+from seqgp.training.schedules import SCHEDULES, register_schedule
+from seqgp.training.selection import variance_scale
+from seqgp.training.settings import Training
+from seqgp.training.surrogates import SURROGATES, Surrogate, register_surrogate
 
 __all__ = [
-    "ALGORITHMS",
     "SCHEDULES",
     "SURROGATES",
     "Checkpoint",
@@ -25,12 +19,17 @@ __all__ = [
     "EpochRecord",
     "Layer",
     "Part",
-    "Settings",
+    "Plain",
+    "PlainPosterior",
+    "Residual",
+    "Surrogate",
     "Trained",
-    "encode",
-    "make_schedule",
-    "make_surrogate",
-    "quieten",
-    "score_of",
+    "Training",
+    "latent_directions",
+    "pretrain",
+    "progress_bar",
+    "register_schedule",
+    "register_surrogate",
     "train",
+    "variance_scale",
 ]

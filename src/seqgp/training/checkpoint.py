@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from seqgp.exceptions import ArtifactError
+from seqgp.io import read, write
 from seqgp.training.state import State, nested, section
 
 __all__ = ["Checkpoint", "Saved"]
@@ -27,7 +28,7 @@ class Saved:
 
 
 class Checkpoint:
-    """The file of one fit, which is a fixed sequence of trainings (pre-training, restarts).
+    """The file of one fit, which is a fixed sequence of trainings (pre-training, members).
 
     A fit that finds its file goes through the same sequence again: trainings that were over give
     at once what they left, the last goes on where it was, and those after it are new.
@@ -73,9 +74,6 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
     def _write(self) -> None:
-        # Imported here: it stands above training, and takes pydantic along.
-        from seqgp.artifact.container import write
-
         fit = {
             "identity": self.identity,
             "seed": self.seed,
@@ -89,8 +87,6 @@ class Checkpoint:
         write(self.path, {"checkpoint": fit}, arrays)
 
     def _read(self) -> None:
-        from seqgp.artifact.container import read
-
         try:
             text, arrays = read(self.path)
         except ArtifactError as error:

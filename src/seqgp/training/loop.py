@@ -7,26 +7,29 @@ from collections.abc import Callable
 from dataclasses import astuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from seqgp.encoders import Network
 from seqgp.exceptions import NotPositiveDefiniteError
-from seqgp.inference.posterior import Posterior
+from seqgp.inference import Posterior
 from seqgp.training.checkpoint import Checkpoint
-from seqgp.training.parts import Ends, EpochRecord, Layer, Part, Settings, Trained, encode
+from seqgp.training.parts import Ends, EpochRecord, Layer, Part, Trained
 from seqgp.training.run import Best, Diverged, Run
+from seqgp.training.selection import judge
+from seqgp.training.settings import Training
 from seqgp.training.state import State, load_random, nested, random_state, section
-from seqgp.training.validation import judge
 
 __all__ = ["train"]
 
 
 def train(
-    network: nn.Module,
-    gp: Layer,
+    network: Network,
+    layer: Layer,
     part: Part,
-    settings: Settings,
+    settings: Training,
     *,
     validation: Part | None = None,
+    calibrate: bool = True,
     generator: torch.Generator | None = None,
     on_epoch: Callable[[EpochRecord], None] | None = None,
     stop: Callable[[], bool] | None = None,
@@ -34,28 +37,58 @@ def train(
     pretrained: bool = False,
     until: Ends | None = None,
 ) -> Trained:
-    """Train ``network`` ``(n, T, p) → (n, d)`` and the layer ``gp`` in place.
+    """Train a network and the layer on it, in place; both are left in their best state.
 
-    Both are left in their best state: lowest validation NLPD (or RMSE, by ``select``), or lowest
-    training NLML where there is no validation part. The loop knows the layer only by
-    ``statistics`` and ``posterior``. ``stop`` is asked before every mini-batch but those of the
-    first epoch, which is finished so that there is a state to keep. With a ``checkpoint`` every
-    epoch's state is saved, and one that is known is gone on from.
+    That is the state of lowest validation NLPD (or RMSE, by ``settings.select``), or of lowest
+    training NLML where there is no validation part.
 
-    A ``pretrained`` network is worth a GP as it is: θ is settled on its latent points first, as far
-    as validation rows agree, and the state before the first epoch, epoch 0, may be the best. With
-    ``until`` nothing is chosen: a pre-trained network's θ stays as it is, training ends after that epoch
-    (of a schedule for all of them), and its state is kept.
+    Args:
+        network: windows ``(n, T, p)`` to latent points and offset.
+        layer: a :class:`seqgp.GP`, or :class:`seqgp.training.Plain` for a plain network; known only by
+            ``statistics`` and ``posterior``.
+        part: training rows.
+        settings: how to train.
+        validation: rows on which epochs are compared.
+        calibrate: whether epochs are compared under the best factor on the predicted variance.
+        generator: of the order of rows.
+        on_epoch: called with the record of every epoch.
+        stop: asked before every mini-batch but those of the first epoch, which is finished so that there
+            is a state to keep, whether to end early.
+        checkpoint: written after every epoch, and gone on from where it knows this training.
+        pretrained: whether the network was trained before: θ is then settled on its latent points first,
+            and the state before the first epoch, epoch 0, may be the best.
+        until: the epochs after which to end, with nothing selected: for a second training on more rows.
+            A pre-trained network's θ stays as it is then.
 
     References:
         Learning Scalable Deep Kernels with Recurrent Structure, Al-Shedivat et al. 2017,
         arXiv:1610.08936, algorithms 1 and 2.
     """
     device = part.y.device
-    # Validation rows said how far θ should go, and where ``until`` is known there are none to ask again:
-    # the likelihood alone would go on to short lengthscales, which are slow besides.
-    run = Run(network, gp, part, settings, hold_theta=pretrained and until is not None)
-    best = Best(network, gp)
+    # Without a validation set the likelihood alone would take θ on to short lengthscales.
+    run = Run(
+        network, layer, part, settings, calibrate, hold_theta=pretrained and until is not None
+    )
+    best = Best(network, layer)
+
+    def evaluate(epoch: int, posterior: Posterior) -> tuple[EpochRecord, Tensor | None]:
+        rmse = nlpd = factor = math.nan
+        scale: Tensor | None = None
+        if validation is not None:
+            found = judge(posterior, run.encode(validation), validation, calibrate)
+            rmse, nlpd, scale = found.rmse, found.nlpd, found.scale
+            factor = math.nan if scale is None else float(scale.mean())
+        record = EpochRecord(
+            epoch=epoch,
+            nlml=float(posterior.nlml.detach()) / len(part.y),
+            val_rmse=rmse,
+            val_nlpd=nlpd,
+            val_scale=factor,
+            noise=float(posterior.noise.mean()),
+            lr=run.lr,
+        )
+        return record, scale
+
     history: list[EpochRecord] = []
     diverged, stopped = None, False
     saved = None if checkpoint is None else checkpoint.begin()
@@ -74,7 +107,7 @@ def train(
         run.refresh()
         if pretrained:
             network.eval()
-            record, scale = _evaluate(0, network, run.posterior, part, validation, settings, run.lr)
+            record, scale = evaluate(0, run.posterior)
             history.append(record)
             best.offer(0, getattr(record, chosen_by), scale)
     elif not over:
@@ -93,7 +126,7 @@ def train(
         except (Diverged, NotPositiveDefiniteError) as error:
             diverged = str(error)
             break
-        record, scale = _evaluate(epoch, network, posterior, part, validation, settings, run.lr)
+        record, scale = evaluate(epoch, posterior)
         history.append(record)
         best.offer(epoch, getattr(record, chosen_by) if until is None else -epoch, scale)
         if checkpoint is not None:
@@ -125,30 +158,3 @@ def _progress(
 def _records(table: Tensor) -> list[EpochRecord]:
     """The history from its table ``(epochs, fields)``; empty where there was no epoch."""
     return [EpochRecord(int(row[0]), *row[1:]) for row in table.tolist()]
-
-
-def _evaluate(
-    epoch: int,
-    network: nn.Module,
-    posterior: Posterior,
-    part: Part,
-    validation: Part | None,
-    settings: Settings,
-    lr: float,
-) -> tuple[EpochRecord, Tensor | None]:
-    rmse = nlpd = factor = math.nan
-    scale: Tensor | None = None
-    if validation is not None:
-        found = judge(posterior, encode(network, validation.windows), validation, settings)
-        rmse, nlpd, scale = found.rmse, found.nlpd, found.scale
-        factor = math.nan if scale is None else float(scale.mean())
-    record = EpochRecord(
-        epoch=epoch,
-        nlml=float(posterior.nlml.detach()) / len(part.y),
-        val_rmse=rmse,
-        val_nlpd=nlpd,
-        val_scale=factor,
-        noise=float(posterior.noise.mean()),
-        lr=lr,
-    )
-    return record, scale

@@ -1,4 +1,4 @@
-"""What training works on, and what it gives: rows, layers, settings, records."""
+"""What training works on, and what it gives: rows, layers, records."""
 
 from __future__ import annotations
 
@@ -6,41 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor, nn
 
-from seqgp.inference.posterior import Posterior
+from seqgp.encoders import Windows
+from seqgp.inference import Posterior
 
-__all__ = [
-    "ALGORITHMS",
-    "Ends",
-    "EpochRecord",
-    "Layer",
-    "Part",
-    "Settings",
-    "Trained",
-    "Windows",
-    "encode",
-]
-
-ALGORITHMS = ("full", "alternating", "delayed")
-# Rows at once in a pass without gradients: what stays in a CPU's cache, and what fills a GPU.
-_ENCODE_ROWS = {"cpu": 256, "cuda": 8192}
-
-
-class Windows(Protocol):
-    """Rows of windows: a tensor ``(n, T, p)``, or anything that makes such batches when indexed."""
-
-    @property
-    def device(self) -> torch.device: ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: Any) -> Tensor: ...
+__all__ = ["Ends", "EpochRecord", "Layer", "Part", "Trained"]
 
 
 class Layer(Protocol):
-    """What training needs of a GP: its parameters, a summary of the rows, a posterior from that."""
+    """What training needs of a GP: its parameters, statistics of the rows, a posterior from those."""
 
     def statistics(self, H: Tensor, y: Tensor) -> Any: ...
 
@@ -49,6 +24,8 @@ class Layer(Protocol):
     def restart(self) -> None: ...
 
     def parameters(self) -> Iterator[nn.Parameter]: ...
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -63,26 +40,6 @@ class Part:
     y: Tensor
     mean_variance: Tensor | None = None
     """Variance of the mean function at each row ``(n, outputs)``, part of the prediction."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to train; the estimator documents each."""
-
-    algorithm: str = "delayed"
-    surrogate: str = "posterior"
-    refresh: int | str = "epoch"
-    epochs: int = 100
-    batch_size: int = 128
-    lr: float = 1e-3
-    theta_lr: float = 0.02
-    theta_steps: int = 2
-    schedule: str = "constant"
-    grad_clip: float | None = 5.0
-    weight_decay: float = 0.0
-    patience: int | None = None
-    select: str = "nlpd"
-    calibrate: bool = True
 
 
 @dataclass(frozen=True)
@@ -117,22 +74,8 @@ class Trained:
     best_score: float
     """What the best epoch was chosen by, at that epoch; lower is better."""
     variance_scale: Tensor | None
-    """Factor ``(outputs,)`` on the predictive variance, from validation rows at the best epoch."""
+    """Factor ``(outputs,)`` on the predictive variance, from the validation set at the best epoch."""
     diverged: str | None
     """Why training had to stop early, if it had to."""
     stopped: bool
     """Whether it was asked to stop before its end."""
-
-
-def encode(network: nn.Module, windows: Windows) -> Tensor:
-    """Latent points ``(n, d)`` of all windows: no gradient, no dropout, float64."""
-    training = network.training
-    network.eval()
-    size = _ENCODE_ROWS.get(windows.device.type, 1024)
-    with torch.no_grad():
-        rows = [
-            network(windows[slice(start, start + size)]).double()
-            for start in range(0, len(windows), size)
-        ]
-    network.train(training)
-    return torch.cat(rows)

@@ -5,46 +5,54 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from sklearn.base import clone
 from torch import Tensor, nn
 
-from seqgp.inference.readout import Readout
+from seqgp.encoders import Network, ScaledLinear
 from seqgp.training.checkpoint import Checkpoint
 from seqgp.training.loop import train
-from seqgp.training.parts import Ends, Part, Settings, Trained, encode
+from seqgp.training.parts import Ends, Part, Trained
+from seqgp.training.plain import Plain
+from seqgp.training.settings import Training
 
 __all__ = ["latent_directions", "pretrain"]
 
 
 def pretrain(
     encoder: nn.Module,
-    readout: nn.Linear,
+    readout: ScaledLinear,
     part: Part,
-    settings: Settings,
+    settings: Training,
     *,
-    epochs: int,
     validation: Part | None,
     generator: torch.Generator | None,
-    lr: float | None = None,
     checkpoint: Checkpoint | None = None,
     until: Ends | None = None,
 ) -> Trained:
-    """Train ``encoder`` and a linear ``readout`` on squared errors, in place.
+    """Train an encoder and a linear readout on squared errors, in place.
 
-    ``lr`` takes the place of that in ``settings``; with ``until`` it ends where that says.
+    Args:
+        encoder: windows to features ``(n, width)``.
+        readout: features to predictions ``(n, outputs)``.
+        part: training rows.
+        settings: of the training that comes after; its ``pretrain_epochs`` and ``pretrain_lr`` are used.
+        validation: rows on which epochs are compared.
+        generator: of the order of rows.
+        checkpoint: of the fit.
+        until: where it ends, if that is known.
     """
-    plain = replace(
-        settings,
+    plain = clone(settings).set_params(
         algorithm="delayed",
         surrogate="posterior",
         refresh="epoch",
-        epochs=epochs,
-        lr=settings.lr if lr is None else lr,
+        epochs=settings.pretrain_epochs,
+        lr=settings.lr if settings.pretrain_lr is None else settings.pretrain_lr,
         select="rmse",  # a plain network's density says more about its residuals' size than its fit
     )
-    network = nn.Sequential(encoder, readout)
+    outputs = part.y.shape[1]
     return train(
-        network,
-        Readout(),
+        Network(encoder, None, readout, outputs),
+        Plain(outputs).to(part.y.device),
         part,
         plain,
         validation=validation,
@@ -54,14 +62,18 @@ def pretrain(
     )
 
 
-def latent_directions(encoder: nn.Module, readout: nn.Linear, part: Part, count: int) -> Tensor:
+def latent_directions(features: Tensor, readout: nn.Linear, count: int) -> Tensor:
     """``(count, width)`` directions in feature space for the head to start from.
 
     First the directions in which the trained readout predicts, then the leading principal
     components of what is left of the features: the GP starts from the network's own prediction
     and has the features' main variation beside it.
+
+    Args:
+        features: of the training rows, ``(n, width)``, float64.
+        readout: trained on them.
+        count: of directions.
     """
-    features = encode(encoder, part.windows)
     features = features - features.mean(0)
     weight = readout.weight.detach().double()  # (outputs, width)
     predictions = features @ weight.T

@@ -9,19 +9,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seqgp.gp import GP
-from seqgp.inference.posterior import Posterior
-from seqgp.training.parts import Layer, Part, Settings, encode
-from seqgp.training.schedules import make_schedule
+from seqgp.encoders import Encoded, Network, encode
+from seqgp.inference import Posterior
+from seqgp.training.parts import Layer, Part
+from seqgp.training.schedules import SCHEDULES
+from seqgp.training.selection import judge
+from seqgp.training.settings import Training
 from seqgp.training.state import State, load_optimiser, nested, optimiser_state, section
-from seqgp.training.surrogates import Surrogate, make_surrogate
-from seqgp.training.validation import WORTH, quieten, score_of
+from seqgp.training.surrogates import SURROGATES, Surrogate
 
 __all__ = ["Best", "Diverged", "Run"]
 
 # In log space: σ² can fall from the targets' variance to a thousandth of it.
 _SETTLE_STEPS, _SETTLE_LR = 70, 0.1
 _SETTLE_EVERY, _SETTLE_PATIENCE = 5, 20
+# Log likelihood ratio, over the validation set, at which it overrules the likelihood of the training set.
+# For independent rows 3 would do; their residuals are autocorrelated, so that ten may count as one.
+_SETTLE_WORTH = 30.0
 
 
 class Diverged(RuntimeError):
@@ -31,8 +35,8 @@ class Diverged(RuntimeError):
 class Run:
     """The state of one training run between two refreshes."""
 
-    H: Tensor
-    """Latent points ``(n, d)`` at the last refresh."""
+    encoded: Encoded
+    """Latent points ``(n, d)`` and offsets ``(n, outputs)`` of all rows at the last refresh."""
     conditioned_at: State
     """The layer's θ at the posterior of the last refresh."""
     posterior: Posterior
@@ -40,14 +44,16 @@ class Run:
 
     def __init__(
         self,
-        network: nn.Module,
+        network: Network,
         gp: Layer,
         part: Part,
-        settings: Settings,
+        settings: Training,
+        calibrate: bool,
         hold_theta: bool = False,
     ) -> None:
         n = len(part.y)
         self.network, self.layer, self.part, self.settings = network, gp, part, settings
+        self.calibrate = calibrate
         self.full = settings.algorithm == "full"
         self.batch = n if self.full else min(settings.batch_size, n)
         batches = math.ceil(n / self.batch)
@@ -60,15 +66,15 @@ class Run:
             _groups(self.w), lr=settings.lr, weight_decay=settings.weight_decay
         )
         self.theta_optimiser = torch.optim.Adam(theta, lr=settings.theta_lr) if theta else None
-        self.factor = make_schedule(settings.schedule, settings.epochs * batches, self.delay)
+        self.schedule, self.steps = SCHEDULES[settings.schedule], settings.epochs * batches
         self.lr = settings.lr
         self.step = 0
         self.since_refresh = 0
 
     def refresh(self) -> None:
         """Condition on every row at the present weights, improving θ on the way."""
-        self.H = self._encode()
-        statistics = self.layer.statistics(self.H, self.part.y)
+        self.encoded = self.encode()
+        statistics = self._statistics(self.encoded)
         # Solves may start from one another within a refresh, never across: a run that goes on from
         # a checkpoint has no earlier ones.
         self.layer.restart()
@@ -84,25 +90,25 @@ class Run:
     def settle(self, validation: Part | None) -> None:
         """Improve θ alone, from its first values to those that suit the latent points as they are.
 
-        What a pre-trained network leaves of the training targets is often alike in neighbouring rows,
-        and the likelihood takes that for a short lengthscale, which says nothing of other rows. So θ
-        goes no further than to where validation rows say clearly that it is worse, and the signal is
-        lowered where they say so: the network alone may be better than with anything the GP adds.
+        The residuals of a pre-trained network are often autocorrelated, and the likelihood takes that
+        for a short lengthscale, which does not generalise. So θ goes no further than to where the
+        validation set says clearly that it is worse.
         """
-        if not isinstance(self.layer, GP):
-            return
         theta = [p for p in self.layer.parameters() if p.requires_grad]
-        statistics = self.layer.statistics(self._encode(), self.part.y)
-        score = None
-        if validation is not None:
-            score = score_of(self.network, validation, self.settings)
+        if not theta:
+            return
+        statistics = self._statistics(self.encode())
+        seen = None if validation is None else self.encode(validation)
         optimiser = torch.optim.Adam(theta, lr=_SETTLE_LR)
         kept, lowest, best, worse = _copy(self.layer), math.inf, 0, False
         for step in range(_SETTLE_STEPS + 1):
             posterior = self.layer.posterior(statistics)
-            if score is not None and step % _SETTLE_EVERY == 0:
-                value = float(score(posterior).mean())
-                worse = validation is not None and len(validation.y) * (value - lowest) > WORTH
+            if validation is not None and seen is not None and step % _SETTLE_EVERY == 0:
+                found = judge(posterior, seen, validation, self.calibrate)
+                # The log of the RMSE is the density, but for a constant, of errors of their own size.
+                rmse = self.settings.select == "rmse"
+                value = math.log(max(found.rmse, 1e-300)) if rmse else found.nlpd
+                worse = len(validation.y) * (value - lowest) > _SETTLE_WORTH
                 if value < lowest:
                     kept, lowest, best = _copy(self.layer), value, step
                 elif worse and step - best >= _SETTLE_PATIENCE:
@@ -111,18 +117,17 @@ class Run:
                 optimiser.zero_grad()
                 (posterior.nlml / len(self.part.y)).backward()
                 optimiser.step()
-        if validation is not None and score is not None:
-            if worse:
-                self.layer.load_state_dict(kept)
+        if worse:
+            self.layer.load_state_dict(kept)
 
     def _freeze(self, statistics: Any) -> None:
         """What to train against until the next refresh: it follows from H and θ, and nothing else."""
         self.layer.restart()
         with torch.set_grad_enabled(self.full):
             self.posterior = self.layer.posterior(statistics)
-        self.surrogate = make_surrogate(
-            self.settings.surrogate, self.posterior, self.H, self.part.y
-        )
+        latent, offset = self.encoded.latent, self.encoded.offset
+        make = SURROGATES[self.settings.surrogate]
+        self.surrogate = make(self.posterior, latent, self.part.y - offset)
         self.since_refresh = 0
 
     def _improve_theta(self, posterior: Posterior) -> None:
@@ -136,7 +141,8 @@ class Run:
         state = {
             "step": torch.tensor(self.step),
             "since_refresh": torch.tensor(self.since_refresh),
-            "H": self.H,
+            "latent": self.encoded.latent,
+            "offset": self.encoded.offset,
             **nested("network", self.network.state_dict()),
             **nested("layer", self.layer.state_dict()),
             **nested("conditioned_at", self.conditioned_at),
@@ -153,12 +159,13 @@ class Run:
         if self.theta_optimiser is not None:
             load_optimiser(self.theta_optimiser, section("theta", state))
         self.step = int(state["step"])
-        self.lr = self.settings.lr * self.factor(self.step)
+        self.lr = self._rate()
         # The posterior may be from earlier weights and θ than the present ones.
-        self.H = state["H"].to(self.part.y.device)
+        device = self.part.y.device
+        self.encoded = Encoded(state["latent"].to(device), state["offset"].to(device))
         self.conditioned_at = section("conditioned_at", state)
         self.layer.load_state_dict(self.conditioned_at)
-        self._freeze(self.layer.statistics(self.H, self.part.y))
+        self._freeze(self._statistics(self.encoded))
         self.layer.load_state_dict(section("layer", state))
         self.since_refresh = int(state["since_refresh"])
 
@@ -171,15 +178,15 @@ class Run:
                 return False
             if self.since_refresh >= self.delay:
                 self.refresh()
-            h = self.network(self.part.windows[index])
-            loss = self.surrogate.loss(h, self.part.y[index], index)
+            latent, offset = self.network(self.part.windows[index])
+            loss = self.surrogate.loss(latent, self.part.y[index] - offset, index)
             total += loss.detach()
             self.w_optimiser.zero_grad()
             loss.backward()
             if self.settings.grad_clip is not None:
                 nn.utils.clip_grad_norm_(self.w, self.settings.grad_clip)
             self.step += 1
-            self.lr = self.settings.lr * self.factor(self.step)
+            self.lr = self._rate()
             for group in self.w_optimiser.param_groups:
                 group["lr"] = self.lr
             self.w_optimiser.step()
@@ -189,11 +196,15 @@ class Run:
             raise Diverged("the loss is not finite")
         return True
 
-    def _encode(self) -> Tensor:
-        H = encode(self.network, self.part.windows)
-        if not bool(torch.isfinite(H).all()):
+    def encode(self, part: Part | None = None) -> Encoded:
+        """Latent points and offsets of a part's rows, by default the training part's."""
+        training = self.network.training
+        self.network.eval()
+        found = encode(self.network, (self.part if part is None else part).windows)
+        self.network.train(training)
+        if part is None and not all(bool(torch.isfinite(v).all()) for v in found[:2]):
             raise Diverged("the network's output is not finite")
-        return H
+        return found
 
     def posterior_for_evaluation(self) -> Posterior:
         """A posterior at the present weights; the one training goes on with, if it is due anyway."""
@@ -201,11 +212,16 @@ class Run:
             self.refresh()
             if not self.full:
                 return self.posterior
-        H = self._encode()
+        statistics = self._statistics(self.encode())
         self.layer.restart()
         with torch.no_grad():
-            posterior: Posterior = self.layer.posterior(self.layer.statistics(H, self.part.y))
-        return posterior
+            return self.layer.posterior(statistics)
+
+    def _statistics(self, encoded: Encoded) -> Any:
+        return self.layer.statistics(encoded.latent, self.part.y - encoded.offset)
+
+    def _rate(self) -> float:
+        return self.settings.lr * self.schedule(self.step, self.steps, self.delay)
 
 
 class Best:
@@ -262,7 +278,7 @@ def _groups(weights: list[nn.Parameter]) -> list[dict[str, Any]]:
     return [group for group in groups if group["params"]]
 
 
-def _delay(settings: Settings, batches: int) -> int:
+def _delay(settings: Training, batches: int) -> int:
     """Mini-batches between two conditionings (the paper's τ)."""
     if settings.algorithm in {"full", "alternating"}:
         return 1

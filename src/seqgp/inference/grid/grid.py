@@ -12,9 +12,11 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from seqgp.exceptions import TrainingWarning
+from seqgp.inference.posterior import Inference, Take, register
+from seqgp.likelihoods import Likelihood
 
 from . import iterative
-from .cost import DEFAULT_SIZES, check_cost
+from .cost import DEFAULT_SIZES, MAX_DIM, check_cost
 from .direct import Reduced, column_slopes, solve
 from .eigenbasis import Spectrum
 from .factors import toeplitz_columns
@@ -35,7 +37,8 @@ and a twentieth of what a resolved grid itself is off the exact GP."""
 _NEIGHBOURS = math.exp(-1.0 / 8.0)  # correlation of grid neighbours under an RBF of two grid steps
 
 
-class Grid:
+@register("grid")
+class Grid(Inference):
     """Inference on a regular grid over the box ``[-1, 1]^d``, d ≤ 4 (KISS-GP / MSGP in m-space).
 
     Args:
@@ -78,7 +81,7 @@ class Grid:
                 f"rank_cap={rank_cap}, max_iterations={max_iterations} and probes={probes} must be at "
                 f"least 1, tolerance={tolerance} and solve_tolerance={solve_tolerance} above 0"
             )
-        self.grid_size = grid_size
+        super().__init__(grid_size)
         self.logdet = logdet
         self.rank_cap = rank_cap
         self.tolerance = tolerance
@@ -106,9 +109,9 @@ class Grid:
         return accumulate(GridSpec(dim, size), H, y)
 
     def posterior(
-        self, kernel: Kernel, noise: Tensor, statistics: GridStatistics, squeeze: bool
+        self, kernel: Kernel, likelihood: Likelihood, statistics: GridStatistics
     ) -> GridPosterior:
-        """The posterior under a kernel and noise ``(outputs,)``; no pass over the rows.
+        """The posterior under a kernel and a likelihood's noise; no pass over the rows.
 
         Raises:
             ValueError: when the kernel is not a sum of stationary products.
@@ -116,6 +119,7 @@ class Grid:
         if statistics.n < 1:
             raise ValueError("no rows are left in the statistics: add rows before conditioning")
         graph = toeplitz_columns(kernel, statistics.spec, statistics.nodes.device)
+        noise = likelihood.noise
         columns, sigma2 = graph.detach(), noise.detach().to(graph)
         results: list[Result] = []
         slopes = torch.is_grad_enabled() and (graph.requires_grad or noise.requires_grad)
@@ -127,7 +131,7 @@ class Grid:
         posterior = GridPosterior(
             nlml=attach(graph, noise, results),
             noise=sigma2,
-            squeeze=squeeze,
+            likelihood=likelihood.frozen(),
             diagnostics=self._diagnostics(columns, statistics, results),
             spec=statistics.spec,
             columns=columns,
@@ -142,6 +146,21 @@ class Grid:
         reaching = replace(posterior, nlml=posterior.nlml + (loss - loss.detach()))
         reaching.__dict__["tables"] = posterior.tables  # made for the loss: keep them
         return reaching
+
+    def arrays(self, statistics: GridStatistics) -> dict[str, Tensor]:
+        """Node weights, ``Wᵀy`` and ``yᵀy``."""
+        return {"nodes": statistics.nodes, "b": statistics.b, "yy": statistics.yy}
+
+    def from_arrays(self, take: Take, n: int, latent_dim: int, outputs: int) -> GridStatistics:
+        """Statistics on the grid of this inference."""
+        if self.grid_size is None or latent_dim > MAX_DIM:
+            raise ValueError(
+                f"there is no grid of {self.grid_size} points in {latent_dim} dimensions"
+            )
+        spec = GridSpec(latent_dim, self.grid_size)
+        nodes = take("nodes", (spec.nodes,) * latent_dim)
+        b = take("b", (outputs, *(spec.size,) * latent_dim))
+        return GridStatistics(spec, nodes, b, take("yy", (outputs, outputs)), n)
 
     def restart(self) -> None:
         """Forget where iterative solves ended: the next begins as the first did."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from seqgp.inference.posterior import Diagnostics, Posterior
+from seqgp.likelihoods import Gaussian
 
 from .eigenbasis import Eigenbasis
 from .interpolation import GridSpec
@@ -116,7 +117,7 @@ class ResolvedSpread:
         return prior - f @ f.T
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GridPosterior(Posterior):
     """Posterior of a GP whose kernel is interpolated from a grid: ``k(h, h') = wᵀ K_UU w'``.
 
@@ -160,7 +161,8 @@ class GridPosterior(Posterior):
 
     def loss(self, h: Tensor, y: Tensor) -> Tensor:
         """``[(y − m(h))² + v(h)] / 2σ²``, one value per row ``(n,)``; see :meth:`Posterior.loss`."""
-        if y.requires_grad or not (h.requires_grad and torch.is_grad_enabled()):
+        fused = type(self.likelihood) is Gaussian and not y.requires_grad
+        if not fused or not (h.requires_grad and torch.is_grad_enabled()):
             return super().loss(h, y)
         self._check(h)
         targets = y.to(self.mean_grid).reshape(len(h), len(self.noise))
