@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-
 from seqgp.estimator import SequenceGP
+
 from seqgp.experiments import calibration
 from seqgp.experiments.calibration_report import FIRST, PROPOSED, TASKS
 from seqgp.experiments.runner import write_text

@@ -30,8 +30,8 @@ from seqgp.kernels import build_kernel, log_greater_than
 from seqgp.likelihoods import Gaussian
 
 __all__ = [
-    "CoregionalPosterior",
     "Coregion",
+    "CoregionalPosterior",
     "CorrelatedGP",
     "NoiseCorrelation",
     "coregionalise",

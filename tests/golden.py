@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
-
 import paper.peephole
 import paper.schedules
-import paper.surrogates  # noqa: F401 (plug-ins register themselves)
+import paper.surrogates
+import torch
 from paper.coregional import CorrelatedGP
+
 from seqgp import GP, GRU, LSTM, NARX, RNN, Forecaster, SequenceGP, SequenceNet, Training, WindowSet
 
 FILE = Path(__file__).with_name("golden.json")
@@ -73,9 +73,7 @@ def of_forecaster() -> Iterator[float]:
     u, y = series(400)
     time = pd.date_range("2024-01-01", periods=400, freq="h", name="time")
     frame = pd.DataFrame({"load": y[:, 0], "warm": u[:, 0]}, time)
-    model = SequenceGP(
-        LSTM(hidden=4), training=Training(epochs=2), random_state=0, progress=False
-    )
+    model = SequenceGP(LSTM(hidden=4), training=Training(epochs=2), random_state=0, progress=False)
     forecaster = Forecaster("load", inputs=["warm"], lag=12, calendar=["hour"], model=model)
     forecaster.fit(frame.iloc[:350])
     found = forecaster.evaluate(frame.iloc[350:])

@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from seqgp.artifact import info, schema
+from seqgp.artifact.container import read, write
 from sklearn.base import clone
 from torch import nn
 
 import seqgp
 from seqgp import ArtifactError, Forecaster, SequenceGP, SequenceNet, WindowSet, load, save
-from seqgp.artifact import info, schema
-from seqgp.artifact.container import read, write
 from seqgp.encoders import ENCODERS
 from seqgp.forecasting import InputsOnly
 from seqgp.kernels import KERNELS

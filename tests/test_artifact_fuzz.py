@@ -14,10 +14,10 @@ import safetensors.numpy
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from seqgp import ArtifactError, Forecaster, SequenceGP, SequenceNet, load, save
 from seqgp.artifact import info
 from seqgp.artifact.container import read, write
+
+from seqgp import ArtifactError, Forecaster, SequenceGP, SequenceNet, load, save
 
 _fuzz = settings(
     max_examples=150,

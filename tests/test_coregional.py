@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from seqgp.artifact import save
+from seqgp.estimator.rows import windows_on
 
 import seqgp
 from grid_reference import dense_grid, dense_interp, error, rows
 from seqgp import SequenceGP
-from seqgp.artifact import save
-from seqgp.estimator.rows import windows_on
 from seqgp.metrics import joint_nlpd
 from seqgp.training import encode
 from seqgp.training.surrogates import make_surrogate

@@ -8,13 +8,13 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from seqgp.artifact import info
+from seqgp.artifact.container import read, write
+from seqgp.estimator.mixing import Start, mixed, near_best
 
 from cli_data import TRAINING, run, series
 from forecaster_data import hourly, small_model
 from seqgp import ArtifactError, Forecaster, SequenceGP, SequenceNet, load, save
-from seqgp.artifact import info
-from seqgp.artifact.container import read, write
-from seqgp.estimator.mixing import Start, mixed, near_best
 from seqgp.metrics import nlpd
 from seqgp.report.findings import gather
 from seqgp.report.words import corrections

@@ -8,11 +8,8 @@ import pytest
 import torch
 from scipy.stats import norm
 from scipy.stats import t as student_t
-
-from seqgp import SequenceGP, SequenceNet, TrainingWarning, WindowSet
 from seqgp.artifact import load, save
 from seqgp.estimator.calibrating import encode_both
-from seqgp.metrics import coverage, coverage_error, nlpd
 from seqgp.training.corrections import beyond_line, clear_shift, clear_slope
 from seqgp.training.health import warn_if_moved
 from seqgp.training.noise import (
@@ -22,6 +19,9 @@ from seqgp.training.noise import (
     fit_shape,
     ranks_kept,
 )
+
+from seqgp import SequenceGP, SequenceNet, TrainingWarning, WindowSet
+from seqgp.metrics import coverage, coverage_error, nlpd
 
 
 def errors(n, *, slope=0.0, dof=np.inf, seed=0, width=3, scale=1.0):

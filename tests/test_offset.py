@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from seqgp.artifact import save
 
 import seqgp
 from seqgp import SequenceGP
-from seqgp.artifact import save
 from seqgp.encoders import ReadoutHead
 from seqgp.gp import GP, OffsetGP
 

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from seqgp.estimator.pieces import ALL, WITHOUT, without
 
 from seqgp import SequenceGP, WindowSet
-from seqgp.estimator.pieces import ALL, WITHOUT, without
 from seqgp.experiments import ablation_calibration
 
 

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from PIL import Image
+from seqgp.training.noise import Calibration, NoiseShape
 
 from forecaster_data import hourly, small_model
 from seqgp import Forecaster, SequenceNet, metrics, plots
@@ -29,7 +30,6 @@ from seqgp.report.findings import gather
 from seqgp.report.formats import number
 from seqgp.report.tables import learned_table
 from seqgp.report.words import corrections, error_bars, quality, rows_used
-from seqgp.training.noise import Calibration, NoiseShape
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None

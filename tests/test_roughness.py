@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-
 from seqgp.roughness import roughness, roughness_width
 
 

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from seqgp.training.health import warn_if_suspicious
 from torch import nn
 
 import seqgp
@@ -16,7 +17,6 @@ from seqgp.gp import GP, NOISE_FLOOR
 from seqgp.inference import Readout
 from seqgp.training import Part, Settings, encode, make_schedule, train
 from seqgp.training import progress as progress_module
-from seqgp.training.health import warn_if_suspicious
 from seqgp.training.pretrain import latent_directions, pretrain
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from seqgp.training.validation import judge
 
 from seqgp import SequenceGP, SequenceNet
 from seqgp.gp import GP, OffsetGP
 from seqgp.training import Part, Settings, encode, quieten
-from seqgp.training.validation import judge
 
 SETTINGS = Settings()
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from seqgp.blueprint import Blueprint
 from seqgp.calibration import Calibration, roughness
 from seqgp.data import Standardizer, TensorWindows, WindowSet
 from seqgp.distributions import Gaussian, Student, mixture
@@ -117,6 +118,8 @@ class Member:
 class Fitted:
     """A fitted model: an ensemble about one mean function, calibrated, on the data's own scale."""
 
+    blueprint: Blueprint
+    """The options that it was trained with."""
     members: tuple[Member, ...]
     """The best first; they are averaged."""
     mean: MeanFunction
@@ -163,7 +166,11 @@ class Fitted:
         """
         x, z = self.inputs(windows), self.targets(y)
         # A level that has moved is the calibration's: the GP models what lies about it.
-        left = z - self.mean.predict(x).mean - torch.as_tensor(self.calibration.shift, device=self.device)
+        left = (
+            z
+            - self.mean.predict(x).mean
+            - torch.as_tensor(self.calibration.shift, device=self.device)
+        )
         members = tuple(member.updated(x, left) for member in self.members)
         return replace(self, members=members, rows=self.rows + len(z))
 
@@ -186,13 +193,13 @@ class Fitted:
         size = (len(calibrated.mean), *scaler.shift.shape)
         mean = scaler.inverse(calibrated.mean.reshape(size))
         std = scaler.inverse_std(calibrated.std.reshape(size))
-        dof = np.broadcast_to(calibrated.dof, scaler.shift.shape or (1,)).reshape(scaler.shift.shape)
+        dof = np.broadcast_to(calibrated.dof, scaler.shift.shape or (1,)).reshape(
+            scaler.shift.shape
+        )
         return Student(mean, std, dof)
 
 
-def standardised(
-    windows: Array | WindowSet, scaler: Standardizer, device: torch.device
-) -> Inputs:
+def standardised(windows: Array | WindowSet, scaler: Standardizer, device: torch.device) -> Inputs:
     """Standardised float32 windows on a device; a WindowSet stays a view there.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,14 +11,14 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
+from seqgp.blueprint import Blueprint
 from seqgp.calibration import Calibration, Labelled
 from seqgp.data import Standardizer, TensorWindows, WindowSet
-from seqgp.encoders import Encoder, Head, Network, ScaledLinear, encode, width_of
+from seqgp.encoders import Network, ScaledLinear, Windows, encode, width_of
 from seqgp.fitted import Fitted, Inputs, Member, Record, standardised
 from seqgp.gp import GP
-from seqgp.inference import EXACT_ROWS
 from seqgp.kernels import lengthscale
 from seqgp.likelihoods import NOISE_FLOOR
 from seqgp.means import MeanFunction, fit_mean
@@ -29,9 +28,7 @@ from seqgp.training import (
     EpochRecord,
     Layer,
     Part,
-    Plain,
     Trained,
-    Training,
     latent_directions,
     pretrain,
     progress_bar,
@@ -40,7 +37,7 @@ from seqgp.training import (
 )
 from seqgp.training.warn import warn_if_moved, warn_if_overconfident, warn_if_suspicious
 
-__all__ = ["Blueprint", "Rows", "Watch", "fit_model", "new_layer", "new_network", "refit_model"]
+__all__ = ["Rows", "Watch", "fit_model", "refit_model"]
 
 Array = NDArray[np.float64]
 Rows = tuple[Array | WindowSet, Array]
@@ -48,22 +45,12 @@ Rows = tuple[Array | WindowSet, Array]
 
 # Nats a row behind the best training at which another is left out of the ensemble: errors a third larger.
 _NEAR = 0.3
-_CALIBRATION_ROWS = 20_000  # of the training set, evenly spaced: more say nothing new of its residuals
-_PLAIN_ROWS = 10.0  # weight of a plain network's own noise, which is the size of its training residuals
-
-
-@dataclass(frozen=True)
-class Blueprint:
-    """What to train: the options of an estimator, resolved."""
-
-    encoder: Encoder
-    gp: GP | None
-    """Whose options each training's GP has; None for a plain network."""
-    readout: bool
-    mean: str
-    training: Training
-    members: int
-    calibrate: bool
+_CALIBRATION_ROWS = (
+    20_000  # of the training set, evenly spaced: more say nothing new of its residuals
+)
+_PLAIN_ROWS = (
+    10.0  # weight of a plain network's own noise, which is the size of its training residuals
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +72,7 @@ class _Trial:
     seed: int
     pretrained_epochs: int
 
-    def member(self, x: Inputs, y: Tensor) -> Member:
+    def member(self, x: Windows, y: Tensor) -> Member:
         """Conditioned on rows ``x`` with targets ``y`` less the mean function."""
         history = pd.DataFrame([asdict(record) for record in self.trained.history])
         record = Record(history, self.trained.best_epoch, self.pretrained_epochs, self.seed)
@@ -152,6 +139,7 @@ def fit_model(
 
     outputs = z.shape[1]
     fitted = Fitted(
+        blueprint=blueprint,
         members=tuple(trial.member(part.windows, part.y) for trial in chosen),
         mean=mean,
         calibration=Calibration.none(outputs),
@@ -172,17 +160,16 @@ def fit_model(
     return replace(fitted, members=members), stopped
 
 
-def refit_model(blueprint: Blueprint, fitted: Fitted, rows: Rows, progress: bool) -> Fitted:
+def refit_model(fitted: Fitted, rows: Rows, progress: bool) -> Fitted:
     """Train every member again, from its first weights to its best epoch, with no validation set.
 
     Args:
-        blueprint: of the first fit.
-        fitted: that fit.
+        fitted: the first fit.
         rows: to train on, those of the validation set among them.
         progress: whether to show a progress bar.
     """
     windows, targets = rows
-    device = fitted.device
+    blueprint, device = fitted.blueprint, fitted.device
     x_scaler, y_scaler = _scalers(windows, targets, len(windows))
     x = standardised(windows, x_scaler, device)
     z = _standardised_targets(targets, y_scaler, device)
@@ -198,6 +185,7 @@ def refit_model(blueprint: Blueprint, fitted: Fitted, rows: Rows, progress: bool
                 _train(blueprint, part, None, len(z), seed, Watch(), on_epoch, again, member)
             )
     new = Fitted(
+        blueprint=blueprint,
         members=tuple(trial.member(x, part.y) for trial in trials),
         mean=mean,
         calibration=fitted.calibration,
@@ -216,45 +204,6 @@ def refit_model(blueprint: Blueprint, fitted: Fitted, rows: Rows, progress: bool
     after, features = new.predicted(_some(x, some))
     known = replace(fitted.calibration, shift=fitted.calibration.shift * unit)
     return replace(new, calibration=known.carried(before, after, z[some], features))
-
-
-def new_network(blueprint: Blueprint, encoder: nn.Module, width: int, outputs: int) -> Network:
-    """An untrained network.
-
-    Args:
-        blueprint: what to train.
-        encoder: windows to features ``(n, width)``.
-        width: of the features.
-        outputs: columns of the targets.
-    """
-    head = None if blueprint.gp is None else Head(width, blueprint.gp.latent_dim)
-    readout = None
-    if blueprint.readout or blueprint.gp is None:
-        readout = ScaledLinear(width, outputs)
-        if blueprint.gp is not None:  # one that has not been trained says nothing
-            nn.init.zeros_(readout.weight)
-            nn.init.zeros_(readout.bias)
-    return Network(encoder, head, readout, outputs)
-
-
-def new_layer(
-    blueprint: Blueprint, outputs: int, inference: str, grid_size: int | None = None
-) -> GP | Plain:
-    """An untrained layer.
-
-    Args:
-        blueprint: what to train.
-        outputs: columns of the targets.
-        inference: name of the inference, other than ``"auto"``.
-        grid_size: points per latent dimension, where they are not the blueprint's own.
-    """
-    if blueprint.gp is None:
-        return Plain(outputs)
-    kernel = copy.deepcopy(blueprint.gp.options["kernel"])
-    size = blueprint.gp.grid_size if grid_size is None else grid_size
-    return blueprint.gp.with_options(
-        kernel=kernel, outputs=outputs, inference=inference, grid_size=size
-    )
 
 
 def _train(
@@ -304,8 +253,8 @@ def _train(
             checkpoint=watch.checkpoint,
             until=until,
         )
-    network = new_network(blueprint, encoder, width, outputs).to(device)
-    layer = new_layer(blueprint, outputs, _inference(blueprint, rows)).to(device)
+    network = blueprint.network(encoder, width, outputs).to(device)
+    layer = blueprint.layer(outputs, blueprint.inference(rows)).to(device)
     if network.readout is not None:
         network.readout.measure(part.y)
     if network.head is not None:
@@ -375,13 +324,6 @@ def _inspect(best: _Trial, x: Inputs) -> None:
             NOISE_FLOOR,
             best.trained.diverged,
         )
-
-
-def _inference(blueprint: Blueprint, rows: int) -> str:
-    name = "exact" if blueprint.gp is None else blueprint.gp.inference
-    if name == "auto":
-        name = "exact" if rows <= EXACT_ROWS else "grid"
-    return name
 
 
 def _features(network: Network, windows: Any) -> Tensor:

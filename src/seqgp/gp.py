@@ -15,8 +15,9 @@ from seqgp.inference import EXACT_ROWS, INFERENCES, Inference, Posterior
 from seqgp.kernels import build_kernel, set_signal_variance
 from seqgp.likelihoods import NOISE_FLOOR, Likelihood, as_likelihood
 from seqgp.options import OptionsModule
+from seqgp.registry import Registry
 
-__all__ = ["BOX", "GP", "Statistics"]
+__all__ = ["BOX", "GP", "GPS", "Statistics", "register"]
 
 BOX = 1.0
 """Latent points live in ``[-BOX, BOX]^d``."""
@@ -35,6 +36,11 @@ class Statistics:
         return replace(self, value=self.value + other.value)
 
 
+GPS: Registry[type[GP]] = Registry("gp")
+register = GPS.register
+
+
+@register("gp")
 class GP(OptionsModule):
     """A Gaussian process on latent points ``H`` ``(n, latent_dim)`` in the box ``[-1, 1]^d``.
 

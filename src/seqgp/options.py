@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Self
 
 from torch import nn
@@ -19,6 +20,15 @@ class OptionsModule(nn.Module):
     def __init__(self, **options: Any) -> None:
         super().__init__()
         self.options = options
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.options.items()
+            if name not in defaults or value is not defaults[name].default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The options by name; with ``deep`` those of options that have their own, as ``name__own``.

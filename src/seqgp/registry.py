@@ -48,8 +48,8 @@ class Registry(Generic[T]):
         if not isinstance(name, str) or name not in self._items:
             known = ", ".join(map(repr, self._items)) + self.otherwise
             raise ValueError(
-                f"{self.kind}={name!r} is not known: use one of {known}. A name from outside seqgp is known "
-                "once the module that registers it has been imported"
+                f"{self.kind}={name!r} is not known: use one of {known}. A name from outside seqgp is "
+                "known once the module that registers it has been imported"
             )
         return self._items[name]
 

@@ -1,7 +1,7 @@
 """The error bar: corrections of a predicted distribution, estimated on a validation set.
 
-A deep kernel trained on the marginal likelihood tends to be over-confident. A :class:`Calibration` is fitted
-from predictions, truths and features, whatever predicted them, and corrects in this order:
+A deep kernel trained on the marginal likelihood tends to be over-confident. A :class:`Calibration` is
+fitted from predictions, truths and features, whatever predicted them, and corrects in this order:
 
 1. the *level*: the mean residual is added to the mean where it is clearly not chance (distribution shift);
 2. the *noise network*: a factor on the variance by the row's features (heteroscedastic noise);
@@ -128,7 +128,9 @@ class Calibration:
         plain = replace(cls.none(y.shape[1]), scale=scale.cpu().numpy())
         return plain._scored(Rows(predicted, y - predicted.mean, y[:, :0]))
 
-    def carried(self, before: Gaussian, after: Gaussian, y: Tensor, features: Tensor) -> Calibration:
+    def carried(
+        self, before: Gaussian, after: Gaussian, y: Tensor, features: Tensor
+    ) -> Calibration:
         """For a second training, whose rows include the validation set.
 
         The geometric mean of the deviations on those rows stays what it was: the new model's own noise
@@ -150,9 +152,7 @@ class Calibration:
         scale = scale + self.shift**2 / after.variance.mean(0).cpu().numpy()
         return replace(self, shift=np.zeros_like(scale), scale=scale, noise=noise)
 
-    def __call__(
-        self, predicted: Gaussian, features: Tensor, observed: bool = True
-    ) -> Student:
+    def __call__(self, predicted: Gaussian, features: Tensor, observed: bool = True) -> Student:
         """The corrected distribution of each row and output.
 
         The same factor multiplies the variance of an observation and that of the latent function, so the
@@ -161,7 +161,7 @@ class Calibration:
         Args:
             predicted: ``(n, outputs)``.
             features: ``(n, width)``.
-            observed: whether the predictions are of observations; the latent function has a Gaussian's tails.
+            observed: whether these are observations; the latent function has a Gaussian's tails.
         """
         shift = torch.as_tensor(self.shift, device=predicted.mean.device)
         variance = predicted.variance * self._factor(Rows(predicted, predicted.mean, features))
@@ -198,7 +198,9 @@ class Calibration:
         scale = torch.as_tensor(self.scale, device=device)
         if self.noise is None:
             return scale
-        return scale * torch.exp(torch.as_tensor(self.trust, device=device) * self.noise(rows.seen()))
+        return scale * torch.exp(
+            torch.as_tensor(self.trust, device=device) * self.noise(rows.seen())
+        )
 
     def _scored(self, held: Rows) -> Calibration:
         """With the conformal scores of validation rows."""

@@ -29,9 +29,7 @@ class Rows:
         """What a noise network sees of each row: the features and the predicted mean."""
         return torch.cat([self.features, self.predicted.mean], 1)
 
-    def columns(
-        self, net: Callable[[Tensor], Tensor] | None
-    ) -> list[tuple[Array, Array | None]]:
+    def columns(self, net: Callable[[Tensor], Tensor] | None) -> list[tuple[Array, Array | None]]:
         """For each output the squared residuals over variances, and the noise network's log factor."""
         ratio = (self.error.square() / self.predicted.variance).cpu().numpy()
         factor = None if net is None else net(self.seen()).cpu().numpy()

@@ -1,4 +1,4 @@
-"""Encoders: windows ``(n, T, p)`` to features ``(n, width)``; and the network that ends in latent points."""
+"""Encoders: windows ``(n, T, p)`` to features; and the network, which ends in latent points."""
 
 from seqgp.encoders.base import ENCODERS, Encoder, Given, Skip, as_encoder, register, width_of
 from seqgp.encoders.common import (

@@ -1,10 +1,9 @@
-"""What an encoder is: options that build a network from windows ``(n, T, p)`` to features ``(n, width)``."""
+"""What an encoder is: options that build a network from windows to features ``(n, width)``."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Any
 
 import torch
 from sklearn.base import BaseEstimator
@@ -88,7 +87,6 @@ class Skip(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """``(n, T, p) → (n, width + T p)``."""
         return torch.cat([self.encoder(x), self.dropout(x.flatten(1))], dim=1)
-
 
 
 def width_of(encoder: nn.Module, sample: Tensor) -> int:

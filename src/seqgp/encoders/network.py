@@ -134,6 +134,13 @@ class Network(nn.Module):
         self.encoder, self.head, self.readout = encoder, head, readout
         self.outputs = outputs
 
+    @property
+    def width(self) -> int:
+        """Of the encoder's features."""
+        ends = self.readout if self.head is None else self.head.linear
+        assert ends is not None  # a network has at least one of them
+        return ends.in_features
+
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Latent points ``(n, d)`` and offset ``(n, outputs)``."""
         return self.ends(self.encoder(x))

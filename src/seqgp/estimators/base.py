@@ -18,12 +18,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from seqgp.blueprint import Blueprint
 from seqgp.data import WindowSet
 from seqgp.encoders import Encoder, as_encoder
 from seqgp.estimators.identity import identity
 from seqgp.estimators.rows import as_pair, checked_targets, checked_windows
 from seqgp.fitted import Fitted
-from seqgp.fitting import Blueprint, Watch, fit_model, refit_model
+from seqgp.fitting import Watch, fit_model, refit_model
 from seqgp.means import MEANS
 from seqgp.training import Checkpoint, Training
 from seqgp.training.settings import is_integer
@@ -148,9 +149,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         windows, targets = self._more_rows(X, y)
         device = self.fitted_.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            self.fitted_ = refit_model(
-                self.blueprint(), self.fitted_, (windows, targets), self.progress
-            )
+            self.fitted_ = refit_model(self.fitted_, (windows, targets), self.progress)
         return self
 
     def predict(

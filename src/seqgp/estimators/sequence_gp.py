@@ -9,10 +9,10 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
+from seqgp.blueprint import Blueprint
 from seqgp.data import WindowSet
 from seqgp.encoders import Encoder
 from seqgp.estimators.base import SequenceRegressor
-from seqgp.fitting import Blueprint
 from seqgp.gp import GP
 from seqgp.training import Training
 

@@ -7,9 +7,9 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
+from seqgp.blueprint import Blueprint
 from seqgp.encoders import Encoder
 from seqgp.estimators.base import SequenceRegressor
-from seqgp.fitting import Blueprint
 from seqgp.training import Training
 
 __all__ = ["SequenceNet"]

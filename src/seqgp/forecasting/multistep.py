@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from seqgp.data import WindowSet
-from seqgp.estimators import SequenceGP
-from seqgp.estimators import SequenceRegressor
+from seqgp.estimators import SequenceGP, SequenceRegressor
 from seqgp.forecasting.simulation import free_run, simulate, starts_of
 
 __all__ = ["InputsOnly", "Multistep", "fit_multistep"]

@@ -12,11 +12,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from seqgp.calibration import adaptive_quantiles
+from seqgp.distributions import Student
 from seqgp.forecasting.results import summary
 from seqgp.forecasting.simulation import simulate, tails_of
 from seqgp.forecasting.state import Linear
 from seqgp.forecasting.table import Layout, Table, cut, fill_gaps, window_inputs
-from seqgp.distributions import Student
 
 __all__ = [
     "Carried",

@@ -99,9 +99,7 @@ class Exact(Inference):
         """Keep the rows as they are, in one layout: sums round by it, and a saved model keeps it."""
         return Rows(H.contiguous(), y.contiguous())
 
-    def posterior(
-        self, kernel: Kernel, likelihood: Likelihood, statistics: Rows
-    ) -> ExactPosterior:
+    def posterior(self, kernel: Kernel, likelihood: Likelihood, statistics: Rows) -> ExactPosterior:
         """Condition on the rows; ``nlml`` is differentiable in θ, σ² and ``H``."""
         H, y, noise = statistics.H, statistics.y, likelihood.noise
         n, outputs = y.shape

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
@@ -139,6 +138,10 @@ class Inference(ABC):
             statistics: what :meth:`statistics` gave.
         """
 
+    def size(self, latent_dim: int) -> int | None:
+        """Grid points per latent dimension; None where there is no grid."""
+        return None
+
     @abstractmethod
     def arrays(self, statistics: Any) -> dict[str, Tensor]:
         """Statistics as arrays by name, for a file."""
@@ -154,7 +157,7 @@ class Inference(ABC):
             outputs: columns of the targets.
         """
 
-    def restart(self) -> None:
+    def restart(self) -> None:  # noqa: B027 (most inferences remember nothing)
         """Forget where iterative solves ended, if there were any: the next begins as the first did."""
 
 

@@ -21,8 +21,8 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from seqgp.io.foreign import what_it_is
 from seqgp.exceptions import ArtifactError
+from seqgp.io.foreign import what_it_is
 
 __all__ = ["FORMAT", "Arrays", "read", "write"]
 

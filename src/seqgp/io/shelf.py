@@ -9,12 +9,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seqgp.io.container import Arrays
 from seqgp.exceptions import ArtifactError
+from seqgp.io.container import Arrays
 
 __all__ = ["Shelf"]
 
-_DTYPES = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
+_DTYPES = {
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
+    torch.int64: np.dtype(np.int64),
+    torch.bool: np.dtype(np.bool_),
+}
 
 
 class Shelf:
@@ -38,6 +43,12 @@ class Shelf:
         names = [name for name in self._left if name.startswith(prefix)]
         taken = {name.removeprefix(prefix): self._left.pop(name) for name in names}
         return Shelf(taken, prefix)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of the array ``name``, which stays."""
+        if name not in self._left:
+            raise ArtifactError(f"the array {self._prefix + name} is missing")
+        return self._left[name].shape
 
     def take(
         self,

@@ -10,9 +10,8 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from seqgp.estimators import SequenceGP
-from seqgp.estimators import SequenceRegressor
 from seqgp.estimator.rows import windows_on
+from seqgp.estimators import SequenceGP, SequenceRegressor
 from seqgp.forecasting import (
     Evaluation,
     Forecaster,

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from seqgp.distributions import Student
 from seqgp.estimators import SequenceNet
 from seqgp.forecasting.results import column
 from seqgp.metrics import MATTERS, clearly_off
 from seqgp.plots import observed_coverage
 from seqgp.report.findings import Findings
 from seqgp.report.formats import duration, listed, number, percent
-from seqgp.distributions import Student
 
 __all__ = ["Verdict", "about", "corrections", "error_bars", "overall", "quality", "rows_used"]
 

@@ -39,15 +39,11 @@ class PlainPosterior(Posterior):
 
 @dataclass(frozen=True)
 class Residual:
-    """Size of the residuals of ``n`` rows; those of more rows are averaged with them."""
+    """Size of the residuals of ``n`` rows."""
 
     variance: Tensor
     """``(outputs,)``."""
     n: int
-
-    def __add__(self, other: Residual) -> Residual:
-        n = self.n + other.n
-        return Residual((self.n * self.variance + other.n * other.variance) / n, n)
 
 
 class Plain(nn.Module):
@@ -60,7 +56,6 @@ class Plain(nn.Module):
     def __init__(self, outputs: int) -> None:
         super().__init__()
         self.outputs = outputs
-        self.likelihood = Gaussian(outputs=outputs).frozen()
 
     def statistics(self, H: Tensor, y: Tensor) -> Residual:
         """Residual variance, and number of rows.
@@ -78,7 +73,7 @@ class Plain(nn.Module):
         return PlainPosterior(
             nlml=nlml,
             noise=noise,
-            likelihood=self.likelihood,
+            likelihood=Gaussian(outputs=self.outputs).frozen(),
             diagnostics=Diagnostics("plain", n),
         )
 

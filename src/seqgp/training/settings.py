@@ -77,9 +77,10 @@ class Training(BaseEstimator):
                 raise ValueError(f"{name}={value!r} must be an integer of at least {lowest}")
         for name in ("lr", "theta_lr"):
             value = getattr(self, name)
-            if not (isinstance(value, Real) and value > 0):
+            if not (isinstance(value, Real) and float(value) > 0):
                 raise ValueError(f"{name}={value!r} must be a positive number")
-        if self.refresh != "epoch" and not (is_integer(self.refresh) and int(self.refresh) >= 1):
+        whole = is_integer(self.refresh) and int(self.refresh) >= 1
+        if self.refresh != "epoch" and not whole:
             raise ValueError(
                 f"refresh={self.refresh!r} must be a number of mini-batches of at least 1, or 'epoch'"
             )

@@ -71,8 +71,8 @@ def warn_if_moved(shift: Tensor, error: Tensor) -> None:
         _warn(
             f"distribution shift: the mean error on the validation set is {size:.1f} standard deviations, "
             "so the level has moved since training. Predictions are corrected by it, but intervals will "
-            "cover too little if the level moves on: train on newer rows, add an input that explains it, or "
-            "use intervals that adapt (adaptive_quantiles, seqgp evaluate --adaptive)"
+            "cover too little if the level moves on: train on newer rows, add an input that explains it, "
+            "or use intervals that adapt (adaptive_quantiles, seqgp evaluate --adaptive)"
         )
 
 

@@ -98,7 +98,7 @@ class Grid(Inference):
         and in H as exactly as the variance is known (exactly, but on the iterative path).
         """
         dim = H.shape[1]
-        size = self.grid_size or DEFAULT_SIZES.get(dim, DEFAULT_SIZES[max(DEFAULT_SIZES)])
+        size = self.size(dim)
         check_cost(dim, size, y.shape[1])
         reach = float(H.detach().abs().max()) if len(H) else 0.0
         if not reach <= 1.0:
@@ -146,6 +146,10 @@ class Grid(Inference):
         reaching = replace(posterior, nlml=posterior.nlml + (loss - loss.detach()))
         reaching.__dict__["tables"] = posterior.tables  # made for the loss: keep them
         return reaching
+
+    def size(self, latent_dim: int) -> int:
+        """Grid points per latent dimension."""
+        return self.grid_size or DEFAULT_SIZES.get(latent_dim, DEFAULT_SIZES[max(DEFAULT_SIZES)])
 
     def arrays(self, statistics: GridStatistics) -> dict[str, Tensor]:
         """Node weights, ``Wᵀy`` and ``yᵀy``."""
