@@ -1,7 +1,8 @@
 """Likelihoods: how an observation scatters about the latent function.
 
 Exact and grid inference are conjugate: they condition on Gaussian noise of variance
-:attr:`Likelihood.noise` and ask nothing else of a likelihood. Training and prediction ask for its expected loss and its variance.
+:attr:`Likelihood.noise` and ask nothing else of a likelihood. Training and prediction ask
+for its expected loss and its variance.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from seqgp.gp import GP, GPS, Statistics
 from seqgp.io import Arrays, Shelf, arguments, from_json, read
 from seqgp.likelihoods import LIKELIHOODS
 from seqgp.means import LinearMean, MeanFunction, ZeroMean
+from seqgp.registry import Registry
 from seqgp.saving import FittedHeader, MemberHeader
 from seqgp.training import Residual, Training
 
@@ -48,7 +49,7 @@ _ESTIMATORS: dict[str, type[SequenceGP] | type[SequenceNet]] = {
     "SequenceGP": SequenceGP,
     "SequenceNet": SequenceNet,
 }
-_REGISTRIES = {"encoder": ENCODERS, "gp": GPS, "likelihood": LIKELIHOODS}
+_REGISTRIES: dict[str, Registry[Any]] = {"encoder": ENCODERS, "gp": GPS, "likelihood": LIKELIHOODS}
 
 
 def load(path: str | os.PathLike[str]) -> Any:
