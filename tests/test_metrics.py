@@ -79,6 +79,21 @@ def test_coverage_error_is_the_spread_of_simulated_coverages(rng):
     assert metrics.coverage_error(n, level) == pytest.approx(np.std(simulated), rel=0.08)
 
 
+def test_sampling_error_of_autocorrelated_rows():
+    rng = np.random.default_rng(0)
+    shares, errors = [], []
+    for _ in range(200):
+        z = np.zeros(1600)
+        noise = rng.standard_normal(1600)
+        for t in range(1, 1600):
+            z[t] = 0.8 * z[t - 1] + 0.6 * noise[t]
+        share, error = metrics.observed_coverage(metrics.pit(z, 0 * z, 1.0), 0.8)
+        shares.append(share)
+        errors.append(error)
+    assert np.mean(errors) == pytest.approx(np.std(shares), rel=0.25)
+    assert metrics.coverage_error(1600, 0.8) < 0.7 * np.std(shares)
+
+
 def test_pit_is_flat_when_calibrated_and_heaped_when_not(rng):
     y, zero, one = rng.standard_normal(20000), np.zeros(20000), np.ones(20000)
     edges, flat = metrics.pit_histogram(metrics.pit(y, zero, one))
