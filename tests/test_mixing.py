@@ -203,7 +203,7 @@ def test_the_command_line_and_the_report_say_so(capsys, tmp_path):
     assert code == 0
     assert "2 trainings predict together" in said
     code, out, _ = run(capsys, "info", path)
-    assert "2 trainings predict together" in out
+    assert "2 members" in out
 
     rows = hourly(300)
     forecaster = Forecaster("y", inputs=["u"], lag=6, model=small_model(restarts=2))

@@ -13,16 +13,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqgp.cli.files import PIPE, check_place, read_data
-from seqgp.cli.options import Data, Force, Json, check_model_path, names
-from seqgp.cli.show import (
+from seqgp.cli.files import PIPE, read_data
+from seqgp.cli.options import (
+    Data,
+    Force,
+    Json,
+    check_model_path,
+    check_report_path,
+    names,
+    one_thread,
+)
+from seqgp.cli.output import (
     evaluation_document,
     print_evaluation,
     print_json,
     say,
     warn_if_narrow,
 )
-from seqgp.cli.threads import one_thread
 from seqgp.cli.times import find_time
 
 if TYPE_CHECKING:
@@ -104,7 +111,7 @@ def command(
     path = Path(f"{_stem(data)}.seqgp") if out is None else out
     check_model_path(path, force)
     if report is not None:
-        check_place(report)
+        check_report_path(report)
     df = read_data(data)
     from seqgp.forecasting import Forecaster
 
