@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import multivariate_normal
 from sklearn import metrics as sk
 
 from seqgp import metrics
@@ -158,14 +157,3 @@ def test_levels_and_counts_are_checked(call):
 
 def _quantile(level):
     return NormalDist().inv_cdf(level)
-
-
-def test_joint_density_of_several_outputs(rng):
-    y, mean = rng.standard_normal((2, 5, 3))
-    factors = rng.standard_normal((5, 3, 3))
-    covariance = factors @ factors.transpose(0, 2, 1) + 0.1 * np.eye(3)
-    each = [multivariate_normal.logpdf(*row) for row in zip(y, mean, covariance, strict=True)]
-    assert metrics.joint_nlpd(y, mean, covariance) == pytest.approx(-np.mean(each) / 3)
-    std = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-    alone = std[:, :, None] ** 2 * np.eye(3)
-    assert metrics.joint_nlpd(y, mean, alone) == pytest.approx(metrics.nlpd(y, mean, std))

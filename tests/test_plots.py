@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -187,12 +184,3 @@ def test_picture_of_the_demo(frame, tmp_path):
     assert week.get_ylabel() == "load (MW)"
     save_picture(figure, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-
-
-@pytest.mark.parametrize("module", ["seqgp.plots", "seqgp.report", "seqgp.demo"])
-def test_without_matplotlib_one_sentence_says_what_to_install(module):
-    code = f"import sys; sys.modules['matplotlib'] = None; import {module}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1] == (
-        "ImportError: plots and reports need matplotlib: pip install 'seqgp[report]'"
-    )

@@ -20,7 +20,6 @@ __all__ = [
     "coverage",
     "coverage_error",
     "crps",
-    "joint_nlpd",
     "mae",
     "nlpd",
     "nrmse",
@@ -64,11 +63,8 @@ def mae(y: ArrayLike, mean: ArrayLike) -> float:
 def nrmse(y: ArrayLike, mean: ArrayLike) -> float:
     """RMSE divided by the range ``max - min`` of ``y``; NaN for a constant ``y``.
 
-    Several outputs ``(n, outputs)`` are divided by their own ranges and averaged. (Division by the
-    standard deviation would repeat what :func:`r2` measures.)
-
     Args:
-        y: measured values, ``(n,)`` or ``(n, outputs)``.
+        y: measured values, ``(n,)`` or ``(n, outputs)``; the average over outputs is given.
         mean: predictions of the same shape.
 
     >>> nrmse([0.0, 10.0], [1.0, 9.0])
@@ -76,11 +72,11 @@ def nrmse(y: ArrayLike, mean: ArrayLike) -> float:
     """
     truth, guess = _columns(y), _columns(mean)
     error = np.sqrt(np.mean((truth - guess) ** 2, axis=0))
-    return float(np.mean(_divide(error, np.ptp(truth, axis=0))))
+    return float(np.mean(error / _or_nan(np.ptp(truth, axis=0))))
 
 
 def r2(y: ArrayLike, mean: ArrayLike) -> float:
-    """Coefficient of determination: 1 is perfect, 0 as good as the mean of ``y``; NaN if that is constant.
+    """Coefficient of determination: 1 is perfect, 0 as good as the mean of ``y``; NaN for a constant ``y``.
 
     Args:
         y: measured values, ``(n,)`` or ``(n, outputs)``; the average over outputs is given.
@@ -91,7 +87,7 @@ def r2(y: ArrayLike, mean: ArrayLike) -> float:
     """
     truth, guess = _columns(y), _columns(mean)
     left = np.mean((truth - guess) ** 2, axis=0)
-    return float(np.mean(1.0 - _divide(left, np.var(truth, axis=0))))
+    return float(np.mean(1.0 - left / _or_nan(np.var(truth, axis=0))))
 
 
 def nlpd(y: ArrayLike, mean: ArrayLike, std: ArrayLike, dof: ArrayLike = math.inf) -> float:
@@ -109,36 +105,13 @@ def nlpd(y: ArrayLike, mean: ArrayLike, std: ArrayLike, dof: ArrayLike = math.in
     return _student(mean, std, dof).nlpd(y)
 
 
-def joint_nlpd(y: ArrayLike, mean: ArrayLike, covariance: ArrayLike) -> float:
-    """Negative log density of the joint Gaussian of all outputs, in nats per value; lower is better.
-
-    With a diagonal covariance it equals :func:`nlpd`.
-
-    Args:
-        y: measured values ``(n, outputs)``.
-        mean: means ``(n, outputs)``.
-        covariance: covariances ``(n, outputs, outputs)``.
-
-    >>> round(joint_nlpd([[1.0, 1.0]], [[0.0, 0.0]], [[[1.0, 0.9], [0.9, 1.0]]]), 4)
-    0.7669
-    """
-    error = _columns(y) - _columns(mean)
-    factor = np.linalg.cholesky(np.asarray(covariance, dtype=np.float64))
-    white = np.linalg.solve(factor, error[..., None])[..., 0]
-    logs = np.log(np.diagonal(factor, axis1=1, axis2=2))
-    return float(np.mean(0.5 * white**2 + logs) + 0.5 * math.log(2.0 * math.pi))
-
-
 def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike, dof: ArrayLike = math.inf) -> float:
     """Continuous ranked probability score in the unit of ``y``; lower is better.
 
     It generalises the absolute error to distributions: for a point prediction the two are equal.
 
     Args:
-        y: measured values.
-        mean: means of the predictive distributions.
-        std: their standard deviations.
-        dof: their degrees of freedom, infinite for a Gaussian.
+        y, mean, std, dof: as in :func:`nlpd`.
 
     References:
         Strictly Proper Scoring Rules, Prediction, and Estimation, Gneiting and Raftery 2007.
@@ -175,11 +148,8 @@ def coverage(
     """Share of values inside the central interval.
 
     Args:
-        y: measured values.
-        mean: means of the predictive distributions.
-        std: their standard deviations.
+        y, mean, std, dof: as in :func:`nlpd`.
         level: nominal coverage of the interval, between 0 and 1.
-        dof: degrees of freedom, infinite for a Gaussian.
 
     >>> coverage([0.0, 3.0], [0.0, 0.0], [1.0, 1.0])
     0.5
@@ -261,9 +231,8 @@ def width(std: ArrayLike, level: float = 0.95, dof: ArrayLike = math.inf) -> flo
     """Mean width of the central interval.
 
     Args:
-        std: standard deviations of the predictive distributions.
+        std, dof: as in :func:`nlpd`.
         level: nominal coverage of the interval.
-        dof: degrees of freedom, infinite for a Gaussian.
 
     >>> round(width([1.0, 3.0]), 4)
     7.8399
@@ -278,10 +247,7 @@ def pit(y: ArrayLike, mean: ArrayLike, std: ArrayLike, dof: ArrayLike = math.inf
     In [0, 1], of the shape of ``y``; uniformly distributed if the predictions are calibrated.
 
     Args:
-        y: measured values.
-        mean: means of the predictive distributions.
-        std: their standard deviations.
-        dof: their degrees of freedom, infinite for a Gaussian.
+        y, mean, std, dof: as in :func:`nlpd`.
 
     >>> pit([0.0, 9.0], [0.0, 0.0], [1.0, 1.0])
     array([0.5, 1. ])
@@ -316,11 +282,8 @@ def scores(
     ``cov80``, ``cov95`` (coverage) and ``width50``, ``width80``, ``width95`` of central intervals.
 
     Args:
-        y: measured values ``(n,)``.
-        mean: means of the predictive distributions ``(n,)``.
-        std: their standard deviations ``(n,)``.
+        y, mean, std, dof: as in :func:`nlpd`, ``(n,)``.
         scale: usually the standard deviation of the training targets.
-        dof: degrees of freedom, infinite for a Gaussian.
 
     >>> found = scores([0.0, 1.0, 2.0], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0], scale=2.0)
     >>> found["n"], round(found["rmse_z"], 4), found["cov95"]
@@ -403,6 +366,6 @@ def _columns(values: ArrayLike) -> Array:
     return array.reshape(len(array), -1)
 
 
-def _divide(above: Array, below: Array) -> Array:
-    """Quotient, NaN where the divisor is zero."""
-    return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+def _or_nan(spread: Array) -> Array:
+    """The same, NaN in place of zero."""
+    return np.where(spread > 0, spread, np.nan)

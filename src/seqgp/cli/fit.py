@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLE", "command"]
 
-EXAMPLE = "Example: seqgp fit load.csv --target load --inputs t1,t2 --calendar hour"
+EXAMPLE = "load.csv --target load --inputs t1,t2 --calendar hour"
 
 
 def command(

@@ -30,26 +30,18 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command("demo", epilog="Example: seqgp demo --out demo")(manage.demo)
-app.command("fit", epilog=fit.EXAMPLE)(fit.command)
-app.command("predict", epilog="Example: seqgp predict load.seqgp new.csv --out predicted.csv")(
-    predict.predict
-)
-app.command(
-    "forecast", epilog="Example: seqgp forecast load.seqgp --horizon 48 --future weather.csv"
-)(predict.forecast)
-app.command(
-    "simulate",
-    epilog="Example: seqgp simulate motor.seqgp run.csv --init-rows 50 --out run_sim.csv",
-)(predict.simulate)
-app.command("evaluate", epilog="Example: seqgp evaluate load.seqgp new.csv --json")(manage.evaluate)
-app.command("report", epilog="Example: seqgp report load.seqgp --data new.csv --out report.html")(
-    manage.report
-)
-app.command(
-    "update", epilog="Example: seqgp update load.seqgp yesterday.csv --out load.seqgp --force"
-)(manage.update)
-app.command("info", epilog="Example: seqgp info load.seqgp")(manage.info)
+for _name, _command, _example in (
+    ("demo", manage.demo, "--out demo"),
+    ("fit", fit.command, fit.EXAMPLE),
+    ("predict", predict.predict, "load.seqgp new.csv --out predicted.csv"),
+    ("forecast", predict.forecast, "load.seqgp --horizon 48 --future weather.csv"),
+    ("simulate", predict.simulate, "motor.seqgp run.csv --init-rows 50 --out run_sim.csv"),
+    ("evaluate", manage.evaluate, "load.seqgp new.csv --json"),
+    ("report", manage.report, "load.seqgp --data new.csv --out report.html"),
+    ("update", manage.update, "load.seqgp yesterday.csv --out load.seqgp --force"),
+    ("info", manage.info, "load.seqgp"),
+):
+    app.command(_name, epilog=f"Example: seqgp {_name} {_example}")(_command)
 app.command("datasets", epilog=datasets.EXAMPLE)(datasets.command)
 app.command("reproduce", epilog=reproduce.EXAMPLE)(reproduce.command)
 

@@ -186,10 +186,10 @@ def demo(
 ) -> None:
     """Train and evaluate models of a real series in two minutes.
 
-    The hourly load of a US utility (GEFCom2012) is downloaded once through pip. A GP-LSTM is compared
+    The hourly load of a US utility (GEFCom2012) is downloaded once (15 MB). A GP-LSTM is compared
     with persistence, ridge regression and an LSTM on eight weeks held back from all of them. The
     folder then contains a report to open in a browser, a picture and the model. Without a
-    network a simulated series is used.
+    network connection a simulated series is used.
     """
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file: give a folder with --out")

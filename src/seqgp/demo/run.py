@@ -1,4 +1,4 @@
-"""Train a GP-LSTM and its rivals on one series, and write what came of it to a folder."""
+"""Train a GP-LSTM and an LSTM on one series, score them against baselines, and write the results."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from seqgp.report import write_report
 
 __all__ = ["Demo", "run_demo"]
 
-_TEST = 8 * 7 * 24  # hours at the end that no model sees
+_TEST = 8 * 7 * 24  # hours at the end, held back from all models
 _LAG = 24
-# Chosen on the eight weeks before the test rows. Both have the same network and passes over the
-# data; the GP starts from the plain network and needs no linear mean beside that.
+# Chosen on the eight weeks before the test rows. Both models have the same network and number of
+# epochs; the GP-LSTM is pre-trained as an LSTM and needs no linear mean.
 _NETWORK: dict[str, Any] = {
     "encoder": "lstm",
     "hidden": 32,
@@ -41,7 +41,7 @@ _NET: dict[str, Any] = {"epochs": 30}
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demonstration found, and where it wrote."""
+    """Scores of the demo and the files it wrote."""
 
     scores: pd.DataFrame
     """Rows persistence, ridge, LSTM and GP-LSTM; columns as :func:`seqgp.metrics.scores` has them."""
@@ -50,9 +50,13 @@ class Demo:
 
 
 def run_demo(series: Series, folder: Path, quick: bool, say: Callable[[str], None]) -> Demo:
-    """Train on all but the last eight weeks, score on those, write model, report and picture.
+    """Train on all but the last eight weeks, score on those, and write model, report and picture.
 
-    ``quick`` trains two epochs only: enough to see that everything works.
+    Args:
+        series: hourly rows.
+        folder: where to write; it is made if need be.
+        quick: train for two epochs only.
+        say: called with messages on the progress.
     """
     start = time.perf_counter()
     train, test = series.frame.iloc[:-_TEST], series.frame.iloc[-_TEST:]

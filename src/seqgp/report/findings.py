@@ -22,6 +22,7 @@ from seqgp.forecasting import (
 )
 from seqgp.forecasting.columns import read_columns
 from seqgp.forecasting.reading import frame_table, history_table, times_like
+from seqgp.forecasting.results import column
 from seqgp.forecasting.table import cut
 from seqgp.forecasting.timeline import ending
 from seqgp.kernels import lengthscale
@@ -121,6 +122,10 @@ class Findings:
     def state(self) -> ForecasterState:
         """The forecaster's fitted state."""
         return self.forecaster.state_
+
+    def column(self, frame: pd.DataFrame, target: str, name: str) -> pd.Series[float]:
+        """Values of ``mean``, ``std`` or a quantile such as ``q0.025`` of a target."""
+        return frame[column(target, name, self.targets)]
 
 
 def gather(forecaster: Forecaster, df: pd.DataFrame) -> Findings:

@@ -11,7 +11,6 @@ import pandas as pd
 
 from seqgp import plots
 from seqgp.forecasting import Forecaster
-from seqgp.forecasting.results import column
 from seqgp.io import atomic_write, check_writable
 from seqgp.metrics import observed_coverage
 from seqgp.report.findings import Findings, Latent, Learned, gather
@@ -174,9 +173,7 @@ def _forecasts(findings: Findings, target: str) -> list[Element]:
     if findings.ahead is not None:
         steps = len(findings.ahead)
         span = duration(steps, findings.state.step)
-        low, high = (
-            findings.ahead[column(target, name, findings.targets)] for name in ("q0.025", "q0.975")
-        )
+        low, high = (findings.column(findings.ahead, target, q) for q in ("q0.025", "q0.975"))
         measured = findings.ahead[target]
         inside, known = int(measured.between(low, high).sum()), int(measured.notna().sum())
         views.append(

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from seqgp.forecasting.results import column
 from seqgp.metrics import MATTERS, clearly_off, observed_coverage
 from seqgp.report.findings import Findings, Learned
 from seqgp.report.html import duration, listed, number, percent
@@ -173,9 +172,9 @@ def calibrated(findings: Findings, target: str) -> Verdict:
 
 def _needed(findings: Findings, target: str) -> float:
     """Factor on the width of the 95% intervals that would have given a coverage of 95%."""
-    frame, targets = findings.evaluation.frame, findings.targets
+    frame = findings.evaluation.frame
     mean, low, high = (
-        frame[column(target, name, targets)] for name in ("mean", "q0.025", "q0.975")
+        findings.column(frame, target, name) for name in ("mean", "q0.025", "q0.975")
     )
     error = frame[target] - mean
     relative = (error / (high - mean)).where(error > 0, error / (low - mean))
