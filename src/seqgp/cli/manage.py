@@ -210,7 +210,7 @@ def demo(
         )
     else:
         print_table(
-            f"{series.title}, {int(found.scores['n'].iloc[0]):,} held-back hours",
+            f"{series.title}, {int(found.scores['n'].iloc[0]):,} test hours",
             ["", "RMSE (MW)", "NLPD", "95% coverage"],
             [
                 [
