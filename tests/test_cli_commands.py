@@ -177,9 +177,9 @@ def test_simulate_scores_the_run(capsys, forecaster):
     done = process(*args, "--out", "-")
     assert done.returncode == 0
     assert len(table_of(done.stdout.decode())) == ROWS - 20
-    assert b"free run over 140 rows" in done.stderr
+    assert b"140 rows" in done.stderr
     scores = document["scores"]["load"]
-    share = f"{100 * scores['cov95']:.1f}% ± {100 * scores['cov95_error']:.1f} of them"
+    share = f"{100 * scores['cov95']:.1f}% ± {100 * scores['cov95_error']:.1f}"
     assert share in done.stderr.decode()
 
 
@@ -212,7 +212,7 @@ def test_evaluate_with_adaptive_intervals(capsys, forecaster):
     assert document["model"] == pytest.approx(table.loc["model"].to_dict())
     code, out, err = run(capsys, "evaluate", "data.seqgp", "new.csv", "--adaptive")
     assert code == 0
-    assert "follow the targets" in err
+    assert "adaptive intervals" in err
     assert f"{100 * document['model']['cov80']:.1f}% ±" in out
 
 
@@ -227,7 +227,7 @@ def test_evaluate_says_where_intervals_hold_too_little_and_what_to_try(capsys):
         .split("%")[1]
         .split()[-1]
     )
-    assert f"95% intervals of load held {share}% of these rows" in err
+    assert f" {share}% " in err[err.index("Warning: ") :]
     assert "--adaptive" in err
     _, _, err = run(capsys, "evaluate", "data.seqgp", "wild.csv", "--adaptive")
     assert "Warning" not in err
@@ -237,7 +237,8 @@ def test_evaluate_warns_about_rows_the_model_knows(capsys):
     code, out, err = run(capsys, "evaluate", "data.seqgp", "data.csv", "--json")
     assert code == 0
     assert json.loads(out)["known_rows"] == ROWS
-    assert err.startswith(f"Warning: the model knows {ROWS} of these {ROWS} rows")
+    assert err.startswith("Warning")
+    assert f"{ROWS} of these {ROWS} rows" in err
 
 
 def test_update(capsys, folder):
@@ -360,8 +361,8 @@ def test_fit_with_a_checkpoint(capsys, tmp_path):
 def test_light_start():
     """Help and version are there at once: torch takes seconds to import."""
     code = (
-        "import sys; from seqgp.cli.main import main\n"
-        "try: main(sys.argv[1:])\n"
+        "import sys; from seqgp.__main__ import main\n"
+        "try: main()\n"
         "finally: assert not {'torch', 'scipy', 'matplotlib', 'pydantic'} & set(sys.modules)"
     )
     for arg in ("--help", "--version"):

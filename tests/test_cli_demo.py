@@ -7,7 +7,7 @@ import pytest
 
 from cli_data import run
 from seqgp import datasets, load
-from seqgp.cli import demo as command
+from seqgp.cli import manage
 from seqgp.datasets import DatasetError, WrongFileError
 from seqgp.demo import load_series, simulated_series
 
@@ -21,7 +21,7 @@ def offline(monkeypatch):
 
 
 def test_offline_demo_says_that_its_series_is_simulated(capsys, monkeypatch, tmp_path, offline):
-    monkeypatch.setattr(command, "_DAYS", 80)
+    monkeypatch.setattr(manage, "_DAYS", 80)
     code, out, err = run(capsys, "demo", "--quick", "--out", tmp_path / "new" / "demo", "--json")
     assert code == 0
     document = json.loads(out)

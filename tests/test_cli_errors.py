@@ -201,9 +201,11 @@ def test_parquet_without_pyarrow(capsys, monkeypatch, model):
     series().to_parquet("data.parquet")
     series().to_csv("data.csv", index=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install pyarrow" in refused(capsys, "fit", "data.parquet", "--target", "load")
+    assert "pip install 'seqgp[parquet]'" in refused(
+        capsys, "fit", "data.parquet", "--target", "load"
+    )
     args = ("predict", model, "data.csv", "--out", "x.parquet")
-    assert "pip install pyarrow" in refused(capsys, *args)
+    assert "pip install 'seqgp[parquet]'" in refused(capsys, *args)
 
 
 def test_errors_of_a_process_are_one_line(tmp_path):

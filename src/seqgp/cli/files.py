@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
-import secrets
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seqgp.io import atomic_write, check_writable
+
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PIPE", "check_output", "check_place", "read_data", "replacing", "write_table"]
+__all__ = ["PIPE", "check_output", "read_data", "write_table"]
 
 PIPE = "-"  # standard input or output in the place of a file
 _MODEL = b'{"__metadata__":{"seqgp":'  # in a model file, after eight bytes
@@ -58,17 +56,9 @@ def check_output(path: str) -> None:
         raise ValueError(
             f"no table can be written to {path}: use a name that ends in {', '.join(_SUFFIXES)}, or {PIPE}"
         )
-    check_place(Path(path))
+    check_writable(Path(path))
     if path.lower().endswith(".parquet"):
         _need_pyarrow(path)
-
-
-def check_place(path: Path) -> None:
-    """Refuse a path that cannot become a file."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: give the name of the file to write")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"there is no folder {path.parent}: make it first, or write elsewhere")
 
 
 def write_table(frame: pd.DataFrame, path: str) -> None:
@@ -76,23 +66,12 @@ def write_table(frame: pd.DataFrame, path: str) -> None:
     if path == PIPE:
         frame.to_csv(sys.stdout, index=False)
         return
-    with replacing(Path(path)) as temporary:
+    with atomic_write(Path(path)) as temporary:
         if path.lower().endswith(".parquet"):
             frame.to_parquet(temporary, index=False)
         else:
             zipped = path.lower().endswith(".gz")  # the temporary name does not say so
             frame.to_csv(temporary, index=False, compression="gzip" if zipped else None)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path``; what is written there takes its place, unless an error comes."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)  # gone already, unless something failed
 
 
 def _raw(path: str) -> tuple[str, bytes]:
@@ -167,5 +146,5 @@ def _need_pyarrow(name: str) -> None:
     except ImportError:
         raise ValueError(
             f"{name} is a Parquet file, and reading or writing one needs pyarrow, which is not installed: "
-            "run `pip install pyarrow`, or use CSV"
+            "run pip install 'seqgp[parquet]', or use CSV"
         ) from None

@@ -13,16 +13,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqgp.cli.files import PIPE, check_place, read_data
-from seqgp.cli.options import Data, Force, Json, check_model_path, names
-from seqgp.cli.show import (
+from seqgp.cli.files import PIPE, read_data
+from seqgp.cli.options import (
+    Data,
+    Force,
+    Json,
+    check_model_path,
+    check_report_path,
+    names,
+    one_thread,
+)
+from seqgp.cli.output import (
     evaluation_document,
     print_evaluation,
     print_json,
     say,
     warn_if_narrow,
 )
-from seqgp.cli.threads import one_thread
 from seqgp.cli.times import find_time
 
 if TYPE_CHECKING:
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLE", "command"]
 
-EXAMPLE = "Example: seqgp fit load.csv --target load --inputs t1,t2 --calendar hour"
+EXAMPLE = "load.csv --target load --inputs t1,t2 --calendar hour"
 
 
 def command(
@@ -104,7 +111,7 @@ def command(
     path = Path(f"{_stem(data)}.seqgp") if out is None else out
     check_model_path(path, force)
     if report is not None:
-        check_place(report)
+        check_report_path(report)
     df = read_data(data)
     from seqgp.forecasting import Forecaster
 
@@ -228,9 +235,9 @@ def _say_done(forecaster: Forecaster, stopped: bool, seconds: float) -> None:
     report = forecaster.data_report_
     model = getattr(forecaster.model_, "model", forecaster.model_)  # that of a free run wraps one
     epochs = int(model.history_.epoch.max()) if len(model.history_) else 0
-    kept = f"the state kept is that of epoch {model.best_epoch_}"
-    if model.others_:
-        kept = f"{1 + len(model.others_)} trainings predict together"
+    kept = f"the state kept is that of epoch {model.fitted_.members[0].record.best_epoch}"
+    if len(model.fitted_.members) > 1:
+        kept = f"{len(model.fitted_.members)} trainings are averaged as an ensemble"
     say(
         f"{'stopped by Ctrl-C' if stopped else 'trained'} after {epochs} epochs in "
         f"{seconds:.0f} s; {kept}"

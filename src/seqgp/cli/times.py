@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from seqgp.cli.show import say
+from seqgp.cli.output import say
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -284,7 +284,7 @@ class Forecaster(ForecasterOptions):
 
     def save(self, path: str | Path) -> None:
         """Write one file that :func:`seqgp.load` reads."""
-        from seqgp.artifact import save
+        from seqgp.saving import save
 
         save(self, path)
 

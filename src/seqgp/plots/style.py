@@ -1,4 +1,4 @@
-"""What all plots share: size, colours, and which of many points to draw."""
+"""What all plots share: size, colours, axes of time, and which of many points to draw."""
 
 from __future__ import annotations
 
@@ -34,18 +34,26 @@ TRUTH = "#222222"
 BAND = "#9CCBE8"
 QUIET = "#BBBBBB"
 
-_WIDTH = 4.8  # inches: text stays readable when the figure fills the width of a phone
-_HEIGHT = 2.9
+_WIDTH, _HEIGHT = 4.8, 2.9  # inches: text stays readable when it fills the width of a phone
 _LONGEST_LABEL = 40
-# How ticks are written: years, months, days, hours, minutes, seconds; and the first one of each.
+# Tick labels of years, months, days, hours, minutes, seconds; and of the first tick of each.
 _TICKS = ["%Y", "%b", "%d", "%H:%M", "%H:%M", "%S.%f"]
 _FIRST_TICKS = ["%Y", "%b\n%Y", "%b", "%d %b", "%H:%M", "%H:%M"]
 
 
-def new_figure(panels: int = 1, height: float = _HEIGHT) -> tuple[Figure, list[Axes]]:
-    """A figure with ``panels`` axes below one another, sharing their horizontal axis."""
-    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-    axes = np.ravel(figure.subplots(panels, sharex=True)).tolist()
+def new_figure(
+    panels: int = 1, height: float = _HEIGHT, width: float = _WIDTH, sharex: bool = True
+) -> tuple[Figure, list[Axes]]:
+    """A figure with ``panels`` axes below one another.
+
+    Args:
+        panels: number of axes.
+        height: of the figure, in inches.
+        width: of the figure, in inches.
+        sharex: all axes have the same horizontal range, labelled at the bottom.
+    """
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = np.ravel(figure.subplots(panels, sharex=sharex)).tolist()
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(color="#E6E6E6", linewidth=0.8)
@@ -63,18 +71,18 @@ def legend(axis: Axes) -> None:
 
 
 def write_out(axis: Axis) -> None:
-    """Write numbers out with thousands apart, in place of a power of ten in the corner."""
+    """Write tick labels with thousands separators and without a power of ten in the corner."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.9g}"))
 
 
 def label(text: str) -> str:
-    """A name as it is, but short: dollar signs are no formulas, and a long one is cut."""
+    """A name as a label: dollar signs are not read as formulas, and long names are cut."""
     short = text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "…"
     return short.replace("$", r"\$")
 
 
 def thin(n: int, most: int) -> NDArray[np.int64]:
-    """Positions of at most ``most`` of ``n`` rows, evenly spread, the last one among them.
+    """Positions of at most ``most`` of ``n`` rows, evenly spaced, the last row included.
 
     >>> thin(10, 4)
     array([0, 3, 6, 9])
@@ -84,7 +92,7 @@ def thin(n: int, most: int) -> NDArray[np.int64]:
 
 
 def time_axis(axis: Axes, index: pd.Index) -> NDArray[Any]:
-    """The index as numbers or dates to draw ``(n,)``; the axis is told how to write them."""
+    """Prepare ``axis`` for an index of times or numbers; its values ``(n,)``, ready to draw."""
     if not isinstance(index, pd.DatetimeIndex):
         axis.set_xlabel(label(str(index.name)) if index.name else "row")
         return index.to_numpy()
@@ -97,5 +105,5 @@ def time_axis(axis: Axes, index: pd.Index) -> NDArray[Any]:
         )
     )
     axis.set_xlabel(f"{index[0]:%d %b %Y} to {index[-1]:%d %b %Y}")
-    # Dates as the reader's clock shows them: matplotlib would turn zones into UTC.
+    # Local times as in the data: matplotlib would convert zoned times to UTC.
     return index.tz_localize(None).to_numpy()
