@@ -1,4 +1,4 @@
-"""The paper's mini-batch estimators: their gradients equal the NLML's, and where they differ from a bound."""
+"""The paper's mini-batch estimators of the NLML's gradient: exact, unbiased, but no bounds."""
 
 from __future__ import annotations
 
