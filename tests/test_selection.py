@@ -164,7 +164,7 @@ def test_theta_does_not_settle_where_the_validation_set_says_clearly_that_it_is_
     run, _ = settled(True, held)
     scores = []
     for each in (alone, run):
-        lengthscale = float(each.layer.kernel.base_kernel.lengthscale.max())
+        lengthscale = float(each.layer.kernel.base_kernel.lengthscale.detach().max())
         post = each.layer.posterior(each.layer.statistics(each.part.windows[:, 0], each.part.y))
         found = judge(post, each.encode(held), held, calibrate=True)
         scores.append((lengthscale, found.rmse, found.nlpd))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import paper.surrogates  # noqa: F401 (registers them)
+from paper.coregional import CorrelatedGP
+from paper.peephole import LSTMPeephole
 from paper.schedules import theorem
 from seqgp import GP, GRU, SequenceGP, Training
 from seqgp.training import SCHEDULES
@@ -81,3 +84,36 @@ def test_they_do_not_train_a_readout(surrogate):
     model = SequenceGP(readout=True, training=Training(surrogate=surrogate))
     with pytest.raises(ValueError, match="readout is trained through the posterior's own loss"):
         model.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "gp", "training"),
+    [
+        (GRU(hidden=6), "rbf", dict(surrogate="gradient", refresh=7)),  # stale over two epochs
+        (GRU(hidden=6), "rbf", dict(surrogate="block", algorithm="alternating")),
+        (GRU(hidden=6), CorrelatedGP(), dict(surrogate="block", schedule="theorem", refresh=2)),
+        (LSTMPeephole(hidden=6, dropout=0.2), GP(inference="grid", grid_size=20), {}),
+    ],
+)
+def test_a_fit_that_was_stopped_goes_on_bit_for_bit(encoder, gp, training, tmp_path):
+    X, y = rows()
+    y = np.stack([y, X[:, 0, 0] - y], 1)
+    training = Training(epochs=4, batch_size=32, lr=0.01, **training)
+
+    def fit(**how):
+        model = SequenceGP(encoder, gp, training=training, random_state=0, progress=False)
+        return model.fit(X, y, **how)
+
+    path = tmp_path / "fit.checkpoint"
+    expected = fit()
+    asked = iter(range(5))  # 3 mini-batches an epoch, not asked in the first
+    stopped = fit(checkpoint=path, stop=lambda: next(asked, None) is None)
+    assert len(stopped.history_) == 2
+    assert path.exists()
+    found = fit(checkpoint=path)
+    assert not path.exists()
+    pd.testing.assert_frame_equal(found.history_, expected.history_, check_exact=True)
+    for one, other in zip(
+        found.predict(X, return_std=True), expected.predict(X, return_std=True), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
