@@ -427,9 +427,7 @@ def test_zero_epochs_is_a_gp_on_random_features(tmp_path):
         model = quick(training=dict(epochs=0)).fit(X, y)
     assert len(model.history_) == 0
     assert np.isfinite(model.predict(X)).all()
-    assert (
-        model.fitted_.calibration.rows == 16
-    )  # calibrated all the same
+    assert model.fitted_.calibration.rows == 16  # calibrated all the same
     seqgp.save(model, tmp_path / "m.seqgp")
     np.testing.assert_array_equal(seqgp.load(tmp_path / "m.seqgp").predict(X), model.predict(X))
 
