@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import seqgp
 from grid_reference import error, make_kernel, rows
 from seqgp.inference.grid import GridSpec, interpolation
-from seqgp.inference.grid import loss as loss_module
+from seqgp.inference.grid import tables as loss_module
 from seqgp.inference.posterior import Posterior
 from test_grid_posterior import condition
 

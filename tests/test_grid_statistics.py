@@ -9,25 +9,18 @@ import torch
 
 from grid_reference import dense_interp, error, grid_axis, make_kernel, rows
 from seqgp.inference.grid import Grid, GridSpec, statistics
-from seqgp.inference.grid.interpolation import at_nodes, from_nodes, weights
-from seqgp.inference.grid.prior import interp
-from seqgp.inference.grid.stencil import Stencil, band, stencil_at_nodes
-from seqgp.inference.grid.toeplitz import (
-    bilinear_slopes,
-    diagonal_sums,
-    eigenpairs,
-    kronecker_product,
-    toeplitz,
-)
+from seqgp.inference.grid.interpolation import at_nodes, from_nodes, interp, weights
+from seqgp.inference.grid.kernel_matrix import eigenpairs, toeplitz
+from seqgp.inference.grid.prior import bilinear_slopes, diagonal_sums, kronecker_product
+from seqgp.inference.grid.statistics import Stencil, band, band_at_nodes
 
 SIZES = {1: 17, 2: 10, 3: 7, 4: 5}
 
 
-def full(S: torch.Tensor) -> torch.Tensor:
-    """A dense matrix from its band, by products with unit vectors."""
-    size, dim = S.shape[0], S.ndim // 2
+def full(S: Stencil, size: int, dim: int) -> torch.Tensor:
+    """A dense matrix by products with unit vectors."""
     eye = torch.eye(size**dim, dtype=torch.float64).reshape(-1, *(size,) * dim)
-    return (Stencil(S) @ eye).flatten(1)
+    return (S @ eye).flatten(1)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4])
@@ -35,7 +28,7 @@ def test_statistics_are_the_dense_products(dim):
     H, y = rows(60, dim, outputs=2)
     stats = Grid(SIZES[dim]).statistics(H, y)
     W = dense_interp(H, SIZES[dim])
-    assert error(full(stats.S), W.T @ W) < 1e-12
+    assert error(full(stats.operator, SIZES[dim], dim), W.T @ W) < 1e-12
     assert error(stats.b.flatten(1), (W.T @ y).T) < 1e-12
     assert error(stats.yy, y.T @ y) < 1e-12
     assert stats.n == 60
@@ -82,7 +75,7 @@ def test_nodes_and_their_adjoint():
 def test_a_band_evaluated_at_nodes_is_the_quadratic_form_there(dim):
     size = SIZES[dim]
     F = torch.randn(5, *(size,) * dim, dtype=torch.float64)
-    values = stencil_at_nodes(band(F))
+    values = band_at_nodes(band(F))
     W = F
     for _ in range(dim):  # interpolate one axis at a time; it goes to the back
         moved = W.movedim(1, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .interpolation import NODES, STENCIL, GridSpec
+from seqgp.inference.grid.interpolation import NODES, STENCIL, GridSpec
 
 __all__ = ["DEFAULT_SIZES", "Cost", "check_cost", "estimate_cost"]
 

@@ -5,25 +5,21 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
-from functools import partial
 
 import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from seqgp.exceptions import TrainingWarning
-
-from . import iterative
-from .cost import DEFAULT_SIZES, check_cost
-from .direct import Reduced, column_slopes, solve
-from .eigenbasis import Spectrum
-from .factors import toeplitz_columns
-from .interpolation import GridSpec
-from .posterior import DirectSpread, GridDiagnostics, GridPosterior, ResolvedSpread
-from .prior import trace
-from .solvers import Solution
-from .statistics import GridStatistics, accumulate
-from .value import Result, attach
+from seqgp.inference.grid import iterative
+from seqgp.inference.grid.cost import DEFAULT_SIZES, check_cost
+from seqgp.inference.grid.direct import Reduced, solve
+from seqgp.inference.grid.interpolation import GridSpec
+from seqgp.inference.grid.kernel_matrix import Spectrum, toeplitz_columns
+from seqgp.inference.grid.posterior import GridDiagnostics, GridPosterior, Solved, attach
+from seqgp.inference.grid.prior import trace
+from seqgp.inference.grid.solvers import Solution
+from seqgp.inference.grid.statistics import GridStatistics, accumulate
 
 __all__ = ["Grid"]
 
@@ -97,13 +93,9 @@ class Grid:
         dim = H.shape[1]
         size = self.grid_size or DEFAULT_SIZES.get(dim, DEFAULT_SIZES[max(DEFAULT_SIZES)])
         check_cost(dim, size, y.shape[1])
-        reach = float(H.detach().abs().max()) if len(H) else 0.0
-        if not reach <= 1.0:
-            raise ValueError(
-                f"H reaches {reach:g}, expected latent points inside the box [-1, 1]^{dim}, where "
-                "the grid is: scale them, or squash them with tanh as seqgp's own head does"
-            )
-        return accumulate(GridSpec(dim, size), H, y)
+        spec = GridSpec(dim, size)
+        spec.require_inside(H, "H")
+        return accumulate(spec, H, y)
 
     def posterior(
         self, kernel: Kernel, noise: Tensor, statistics: GridStatistics, squeeze: bool
@@ -117,7 +109,7 @@ class Grid:
             raise ValueError("no rows are left in the statistics: add rows before conditioning")
         graph = toeplitz_columns(kernel, statistics.spec, statistics.nodes.device)
         columns, sigma2 = graph.detach(), noise.detach().to(graph)
-        results: list[Result] = []
+        results: list[Solved] = []
         slopes = torch.is_grad_enabled() and (graph.requires_grad or noise.requires_grad)
         with torch.no_grad():
             for k, own in enumerate(columns):
@@ -154,7 +146,7 @@ class Grid:
         statistics: GridStatistics,
         outputs: list[int],
         slopes: bool,
-    ) -> list[Result]:
+    ) -> list[Solved]:
         """Condition the outputs that share one kernel, columns ``(components, d, size)``."""
         spectrum = Spectrum(columns)
         least = float(noise[outputs].min())
@@ -166,22 +158,7 @@ class Grid:
             return self._iterate(spectrum, noise, statistics, outputs, slopes)
         check_cost(statistics.spec.dim, statistics.spec.size, statistics.outputs, rank)
         reduced = Reduced(spectrum.basis(rank), statistics)
-        results = []
-        for o in outputs:
-            fit = solve(reduced, o, noise[o])
-            results.append(
-                Result(
-                    nlml=fit.nlml,
-                    mean=reduced.basis.expand(fit.mean.unsqueeze(0))[0],
-                    spread=DirectSpread(reduced.basis, fit.cholesky, fit.inverse, noise[o]),
-                    noise_slope=fit.noise_slope,
-                    column_slopes=partial(column_slopes, reduced, columns, o, noise[o], fit),
-                    rank=reduced.basis.rank,
-                    dropped=float(tail[rank]) / float(noise[o]),
-                    jitter=fit.jitter,
-                )
-            )
-        return results
+        return [solve(reduced, columns, o, noise[o], float(tail[rank])) for o in outputs]
 
     def _iterate(
         self,
@@ -190,7 +167,7 @@ class Grid:
         statistics: GridStatistics,
         outputs: list[int],
         slopes: bool,
-    ) -> list[Result]:
+    ) -> list[Solved]:
         scaled = self.logdet == "scaled-eigenvalues"
         if scaled and len(spectrum.columns) > 1:
             raise ValueError(
@@ -203,7 +180,7 @@ class Grid:
         results = []
         for o in outputs:
             system = iterative.System(spectrum, statistics, noise[o], leading)
-            fit = iterative.fit(
+            result, self._warm[o] = iterative.fit(
                 system,
                 o,
                 logdet="scaled-eigenvalues" if scaled else "lanczos",
@@ -214,26 +191,14 @@ class Grid:
                 slopes=slopes,
                 warm=self._warm.get(o),
             )
-            self._warm[o] = fit.warm
-            for found in (fit.solution, fit.sampled):
+            for found in result.solutions:
                 if not found.converged:
                     _warn(found)
-            results.append(
-                Result(
-                    nlml=fit.nlml,
-                    mean=fit.mean,
-                    spread=ResolvedSpread(system),
-                    noise_slope=fit.noise_slope,
-                    column_slopes=fit.given_slopes,
-                    rank=leading.basis.rank,
-                    solutions=(fit.solution, fit.sampled),
-                    logdet_error=fit.logdet_error,
-                )
-            )
+            results.append(result)
         return results
 
     def _diagnostics(
-        self, columns: Tensor, statistics: GridStatistics, results: list[Result]
+        self, columns: Tensor, statistics: GridStatistics, results: list[Solved]
     ) -> GridDiagnostics:
         close = columns[..., 1] >= _NEIGHBOURS * (1.0 - 1e-9) * columns[..., 0]
         resolved = bool(close.all())

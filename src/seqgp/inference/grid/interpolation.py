@@ -28,6 +28,7 @@ __all__ = [
     "basis",
     "chunk_rows",
     "from_nodes",
+    "interp",
     "node_weights",
     "powers",
     "tensor_basis",
@@ -70,6 +71,23 @@ class GridSpec:
     def nodes(self) -> int:
         """Nodes per dimension, shared borders counted once."""
         return _STEP * self.cells + 1
+
+    def require_inside(self, h: Tensor, name: str) -> None:
+        """Refuse points outside the box.
+
+        Args:
+            h: points, ``(n, dim)``.
+            name: what an error message calls them.
+
+        Raises:
+            ValueError: with the largest coordinate.
+        """
+        reach = float(h.detach().abs().max()) if h.numel() else 0.0
+        if not reach <= 1.0:
+            raise ValueError(
+                f"{name} reaches {reach:g}, expected points inside the box [-1, 1]^{self.dim}, where "
+                "the grid is: scale them, or squash them with tanh as seqgp's own head does"
+            )
 
     def locate(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """Cell index ``(n, dim)`` (int64) and local coordinate s ``(n, dim)`` of points ``h``.
@@ -180,6 +198,17 @@ def weights(s: Tensor) -> Tensor:
             [-0.0625,  0.5625,  0.5625, -0.0625]], dtype=torch.float64)
     """
     return powers(s) @ basis(s.device)[:, :STENCIL]
+
+
+def interp(spec: GridSpec, h: Tensor) -> list[Tensor]:
+    """One-dimensional interpolation matrices of ``h`` ``(n, d)``, ``(n, size)`` per dimension."""
+    cell, s = spec.locate(h)
+    w = weights(s)
+    out = []
+    for j in range(spec.dim):
+        column = cell[:, j, None] + torch.arange(STENCIL, device=h.device)
+        out.append(w.new_zeros(len(h), spec.size).scatter(1, column, w[:, j]))
+    return out
 
 
 @lru_cache(maxsize=16)

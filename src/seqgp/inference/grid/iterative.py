@@ -17,18 +17,34 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from .direct import Reduced, trace_slopes
-from .eigenbasis import Spectrum
-from .interpolation import at_nodes
-from .solvers import LogDeterminant, Solution, cholesky, conjugate_gradients, lanczos_logdet
-from .statistics import GridStatistics
-from .toeplitz import apply_each, bilinear_slopes, diagonal_sums
+from seqgp.inference.grid.direct import Reduced, trace_slopes
+from seqgp.inference.grid.interpolation import at_nodes
+from seqgp.inference.grid.kernel_matrix import Spectrum, apply_each
+from seqgp.inference.grid.posterior import Solved
+from seqgp.inference.grid.prior import (
+    bilinear_slopes,
+    diagonal_sums,
+    kronecker_product,
+    prior_at_nodes,
+)
+from seqgp.inference.grid.solvers import (
+    Solution,
+    cholesky,
+    conjugate_gradients,
+    lanczos_logdet,
+)
+from seqgp.inference.grid.statistics import GridStatistics, band, band_at_nodes
 
-__all__ = ["IterativeFit", "System", "fit", "scaled_logdet"]
+__all__ = ["ResolvedSpread", "System", "fit", "scaled_logdet"]
+
+_LANCZOS_STEPS = 60
+_PROBE_TOLERANCE = 1e-4  # the probes' sampling error is far above this
+_WORK = 2e9  # multiplications allowed for the band of the resolved variance
 
 
 class System:
@@ -40,7 +56,7 @@ class System:
         self.spectrum, self.statistics, self.noise = spectrum, statistics, noise
         self.leading = leading
         self.S = statistics.operator
-        roots = spectrum.vectors * spectrum.values.sqrt().unsqueeze(-2)
+        roots = spectrum.roots
         self._factors = [list(component) for component in roots]
         self.shape = (len(roots), *(spectrum.size,) * roots.shape[1])
         self.count = math.prod(self.shape)
@@ -53,8 +69,11 @@ class System:
         self._block = torch.cat(places).to(roots.device)
         C = leading.gram.clone()
         C.diagonal().add_(noise)
-        self.cholesky, self.jitter = cholesky(C)
-        self._diagonal = noise + self._gram_diagonal()
+        self.cholesky, _ = cholesky(C)
+        # The diagonal of PᵀSP, exactly: squares of the basis at the nodes, summed.
+        squares = [[at_nodes(v).square().T for v in factors] for factors in self._factors]
+        diagonal = torch.stack([apply_each(s, statistics.nodes) for s in squares])
+        self._diagonal = noise + diagonal.flatten().clamp_min(0.0)
 
     def expand(self, x: Tensor) -> Tensor:
         """``Px``: ``(k, count)`` → ``(k, size, …)``."""
@@ -80,14 +99,6 @@ class System:
         """``F⁻¹CF⁻ᵀz`` with ``M = FFᵀ``: close to the identity, for the log-determinant."""
         return self._halve(self.apply(self._halve(z, transpose=True)), transpose=False)
 
-    def solve(
-        self, rhs: Tensor, guess: Tensor | None, tolerance: float, max_iterations: int
-    ) -> Solution:
-        """``C⁻¹`` times rows ``(k, count)``."""
-        return conjugate_gradients(
-            self.apply, self.precondition, rhs, guess, tolerance, max_iterations
-        )
-
     def logdet_preconditioner(self) -> Tensor:
         """``log|M|``."""
         inside: Tensor = 2.0 * self.cholesky.diagonal().log().sum()
@@ -100,38 +111,6 @@ class System:
         out[:, self._block] = block.T
         return out
 
-    def _gram_diagonal(self) -> Tensor:
-        """The diagonal of ``PᵀSP``, exactly: squares of the basis at the nodes, summed."""
-        parts = []
-        for factors in self._factors:
-            squares = [at_nodes(v).square().T for v in factors]
-            parts.append(apply_each(squares, self.statistics.nodes))
-        return torch.stack(parts).flatten().clamp_min(0.0)
-
-
-@dataclass(frozen=True)
-class IterativeFit:
-    """One output's solution on the grid."""
-
-    nlml: Tensor
-    mean: Tensor
-    """Posterior mean at the grid points, ``(size, …)``."""
-    noise_slope: Tensor
-    column_slopes: Tensor | None
-    """``(components, d, size)``, where asked for."""
-    solution: Solution
-    sampled: Solution
-    """Of the probes; no rows where none were needed."""
-    logdet_error: float
-    warm: Tensor
-    """``β = Wᵀα`` and, with slopes, ``Q`` times each probe: where the next solve can start."""
-
-    def given_slopes(self) -> Tensor:
-        """The column slopes, known to have been asked for."""
-        if self.column_slopes is None:
-            raise RuntimeError("the slopes were not asked for when this was fitted")
-        return self.column_slopes
-
 
 def fit(
     system: System,
@@ -143,8 +122,8 @@ def fit(
     max_iterations: int,
     slopes: bool,
     warm: Tensor | None,
-) -> IterativeFit:
-    """NLML of one output, its mean on the grid and, with ``slopes``, all derivatives.
+) -> tuple[Solved, Tensor]:
+    """Condition one output; also where the next solve can start.
 
     ``logdet`` is ``"lanczos"`` (stochastic, as are then the slopes, on the same seed) or
     ``"scaled-eigenvalues"`` (a deterministic approximation of another kind).
@@ -158,12 +137,15 @@ def fit(
     rhs = system.project(rows)
     usable = warm is not None and warm.shape == rows.shape
     guess = system.project(warm) if warm is not None and usable else None
-    solution = system.solve(
-        rhs[:1], None if guess is None else guess[:1], tolerance, max_iterations
-    )
-    # The probes' sampling error is far above this.
-    loose = max(tolerance, _PROBE_TOLERANCE)
-    sampled = system.solve(rhs[1:], None if guess is None else guess[1:], loose, max_iterations)
+
+    def solve(rows: slice, tolerance: float) -> Solution:
+        start = None if guess is None else guess[rows]
+        return conjugate_gradients(
+            system.apply, system.precondition, rhs[rows], start, tolerance, max_iterations
+        )
+
+    solution = solve(slice(1), tolerance)
+    sampled = solve(slice(1, None), max(tolerance, _PROBE_TOLERANCE))
     mean = system.expand(solution.value)
     image = (system.S @ mean)[0]
     mean = mean[0]
@@ -171,11 +153,14 @@ def fit(
     misfit = (yy - (b * mean).sum()) / noise
     alpha2 = (yy - 2.0 * (b * mean).sum() + (mean * image).sum()) / noise**2
     if stochastic:
-        whole = _stochastic_logdet(system, probes, generator)
-        volume, error = whole.value + (n - system.count) * noise.log(), whole.error
+        # Of the preconditioner exactly, of the rest by Lanczos quadrature.
+        rest, error = lanczos_logdet(
+            system.whitened, _signs((probes, system.count), generator, noise), _LANCZOS_STEPS
+        )
+        volume = system.logdet_preconditioner() + rest + (n - system.count) * noise.log()
     else:
         volume, error = scaled_logdet(system.spectrum, n, noise)[0], 0.0
-    column_slopes, trace_inverse = None, torch.zeros_like(noise)
+    column_slopes, trace_inverse = torch.zeros_like(columns), torch.zeros_like(noise)
     warm_rows = beta.unsqueeze(0)
     if slopes:
         if stochastic:
@@ -194,20 +179,17 @@ def fit(
             _, trace, trace_inverse = scaled_logdet(system.spectrum, n, noise)
         outer = bilinear_slopes(columns, beta.unsqueeze(0), beta.unsqueeze(0))
         column_slopes = 0.5 * (trace - outer)
-    return IterativeFit(
+    solved = Solved(
         nlml=0.5 * (misfit + volume + n * math.log(2.0 * math.pi)),
         mean=mean,
+        spread=ResolvedSpread(system),
         noise_slope=0.5 * (trace_inverse - alpha2),
-        column_slopes=column_slopes,
-        solution=solution,
-        sampled=sampled,
+        column_slopes=lambda: column_slopes,
+        rank=system.leading.basis.rank,
+        solutions=(solution, sampled),
         logdet_error=0.5 * error,
-        warm=warm_rows,
     )
-
-
-_LANCZOS_STEPS = 60
-_PROBE_TOLERANCE = 1e-4
+    return solved, warm_rows
 
 
 def _leading_slopes(leading: Reduced, x: Tensor, y: Tensor) -> Tensor:
@@ -225,13 +207,6 @@ def _leading_slopes(leading: Reduced, x: Tensor, y: Tensor) -> Tensor:
     return torch.stack(out).reshape(len(components), -1, x.shape[1])
 
 
-def _stochastic_logdet(system: System, probes: int, generator: torch.Generator) -> LogDeterminant:
-    """``log|C|``: of the preconditioner exactly, of the rest by Lanczos quadrature."""
-    signs = _signs((probes, system.count), generator, system.noise)
-    rest = lanczos_logdet(system.whitened, signs, _LANCZOS_STEPS)
-    return LogDeterminant(system.logdet_preconditioner() + rest.value, rest.error)
-
-
 def _signs(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> Tensor:
     """±1 with equal chances; drawn on the CPU, so that a seed means the same on any device."""
     signs: Tensor = 2.0 * torch.randint(0, 2, shape, generator=generator) - 1.0
@@ -244,7 +219,8 @@ def scaled_logdet(spectrum: Spectrum, n: int, noise: Tensor) -> tuple[Tensor, Te
     The approximation of the log-determinant by the eigenvalues of K_UU alone: cheap and
     deterministic, good where the rows fill the box evenly.
     """
-    values = spectrum.values[0]  # (d, size)
+    all_values = spectrum._values.to(noise)
+    values = all_values[0]  # (d, size)
     product = values[0]
     for v in values[1:]:
         product = product.unsqueeze(-1) * v
@@ -260,6 +236,55 @@ def scaled_logdet(spectrum: Spectrum, n: int, noise: Tensor) -> tuple[Tensor, Te
         others: list[Tensor | None] = [v.unsqueeze(0) for v in values]
         others[j] = None
         coefficient = n / m * apply_each(others, weight).flatten()
-        vectors = spectrum.vectors[0, j]
+        vectors = spectrum._vectors[0, j].to(noise)
         slopes[0, j] = diagonal_sums((vectors * coefficient) @ vectors.T)
     return total, slopes, weight.sum() + max(0, n - m) / noise
+
+
+@dataclass(frozen=True)
+class ResolvedSpread:
+    """Prior minus what some directions of the data resolve: never below the true variance.
+
+    The directions are orthonormal combinations of the rows; conditioning on them alone is
+    conditioning on less, so that nothing is claimed that the data do not say.
+    """
+
+    system: System
+
+    @cached_property
+    def factor(self) -> Tensor:
+        """``F`` ``(directions, size, …)`` with posterior covariance ``⪯ K_UU - FᵀF`` on the grid.
+
+        With ``B`` such that the columns of ``WB`` are orthonormal, the numbers ``BᵀWᵀy`` are noisy
+        observations of f with noise σ²; conditioning on them alone leaves
+        ``K_UU - K_UU SB (BᵀSK_UUSB + σ²I)⁻¹ BᵀS K_UU``. Made at first use.
+        """
+        system = self.system
+        with torch.no_grad():
+            value, vector = torch.linalg.eigh(system.leading.gram)
+            dim = len(system.shape) - 1
+            limit = max(16, int(_WORK / (4 * 7 ** (dim - 1) * system.spectrum.points)))
+            keep = value > 1e-12 * value[-1].clamp_min(1e-300)  # of the rest the data say nothing
+            keep[: max(0, len(keep) - limit)] = False
+            directions = (vector[:, keep] / value[keep].sqrt()).T
+            seen = system.S @ system.leading.basis.expand(directions)  # (directions, size, …)
+            columns = system.spectrum.columns
+            image = torch.stack([kronecker_product(c, seen) for c in columns]).sum(0)
+            R = seen.flatten(1) @ image.flatten(1).T
+            R = 0.5 * (R + R.T)
+            R.diagonal().add_(system.noise)
+            L, _ = cholesky(R)  # jitter resolves less: it errs on the safe side
+            factor: Tensor = torch.linalg.solve_triangular(L, image.flatten(1), upper=False)
+            return factor.reshape(seen.shape)
+
+    def at_nodes(self) -> Tensor:
+        """Variance at all nodes, ``(nodes,) * d``."""
+        resolved = band_at_nodes(band(self.factor))
+        return prior_at_nodes(self.system.spectrum.columns, len(resolved)) - resolved
+
+    def covariance(self, rows: list[Tensor], prior: Tensor) -> Tensor:
+        """Joint covariance ``(n, n)``."""
+        f = torch.einsum("ng,kg...->nk...", rows[0], self.factor)
+        for row in rows[1:]:
+            f = torch.einsum("ng,nkg...->nk...", row, f)
+        return prior - f @ f.T

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from seqgp.exceptions import NotPositiveDefiniteError
 
-__all__ = ["LogDeterminant", "Solution", "cholesky", "conjugate_gradients", "lanczos_logdet"]
+__all__ = ["Solution", "cholesky", "conjugate_gradients", "lanczos_logdet"]
 
 Operator = Callable[[Tensor], Tensor]
 
@@ -48,11 +48,6 @@ class Solution:
     residual: float
     """Largest of ``‖b - Cx‖ / ‖b‖``, recomputed at the end from its definition."""
     converged: bool
-
-    @property
-    def status(self) -> str:
-        """``"converged"`` or ``"max iterations"``."""
-        return "converged" if self.converged else "max iterations"
 
 
 def conjugate_gradients(
@@ -101,17 +96,8 @@ def conjugate_gradients(
     return Solution(x, iterations, residual, residual <= 10.0 * tolerance)
 
 
-@dataclass(frozen=True)
-class LogDeterminant:
-    """A stochastic estimate."""
-
-    value: Tensor
-    error: float
-    """Standard error over the probes, in the units of the value."""
-
-
-def lanczos_logdet(apply: Operator, probes: Tensor, max_steps: int) -> LogDeterminant:
-    """``log|B|`` of a symmetric positive definite B by quadrature on probes ``(k, n)`` of ±1.
+def lanczos_logdet(apply: Operator, probes: Tensor, max_steps: int) -> tuple[Tensor, float]:
+    """``log|B|`` of a symmetric positive definite B, and its standard error over the probes.
 
     Stops when three more steps change the estimate by less than a hundredth of its own standard
     error over the probes.
@@ -144,7 +130,7 @@ def lanczos_logdet(apply: Operator, probes: Tensor, max_steps: int) -> LogDeterm
         betas.append(beta)
         q = w / beta.clamp_min(1e-300).unsqueeze(1)
         basis.append(q)
-    return LogDeterminant(estimates.mean().to(probes), float(_standard_error(estimates)))
+    return estimates.mean().to(probes), float(_standard_error(estimates))
 
 
 def _quadrature(alphas: list[Tensor], betas: list[Tensor]) -> Tensor:
