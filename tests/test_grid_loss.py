@@ -81,6 +81,9 @@ def test_in_chunks(path, monkeypatch):
     monkeypatch.setattr(loss_module, "chunk_rows", lambda *_: 7)
     for found, expected in zip(with_slope(post.loss, H, y), whole, strict=True):
         assert error(found, expected) < 1e-13
+    h, t = H.clone().requires_grad_(), y.clone().requires_grad_()
+    slope = torch.autograd.grad(post.loss(h, t).sum(), t)[0]
+    assert error(slope, (y - post.mean(H)) / post.noise) < 1e-12
 
 
 def test_a_variance_below_its_bound_counts_as_the_bound(path):
@@ -110,14 +113,38 @@ def test_no_rows():
     assert (value.shape, slope.shape) == ((0,), (0, 2))
 
 
-def test_targets_carry_their_gradient():
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_slope_in_the_targets(outputs, path):
+    """Of each row its own, the same as by autograd through the mean, and of finite differences."""
+    post, _, _ = make(2, outputs)
+    h = points(2)
+    y = torch.linspace(-2.0, 2.0, len(h) * outputs, dtype=torch.float64).reshape(-1, outputs)
+    weights = torch.linspace(0.5, 2.0, len(h), dtype=torch.float64)
+
+    def slopes(loss):
+        at = [h.clone().requires_grad_(), y.clone().requires_grad_()]
+        return torch.autograd.grad((weights * loss(*at)).sum(), at)
+
+    found, expected = slopes(post.loss), slopes(lambda x, t: Posterior.loss(post, x, t))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert error(ours, theirs) < 1e-12
+    inside = (0.9 * rows(6, 2, seed=4)[0]).requires_grad_()
+    assert torch.autograd.gradcheck(post.loss, (inside, y[:6].clone().requires_grad_()))
+
+
+def test_slope_in_the_targets_leaves_the_one_in_the_points_alone(path):
+    """It is worked out when asked for only; through an offset, and in float32, it reaches a network."""
     post, H, y = make(2, 2)
-    y.requires_grad_()
-    h = H.clone().requires_grad_()
-    found = torch.autograd.grad(post.loss(h, y).sum(), [h, y])
-    alone = torch.autograd.grad(post.loss(h, y.detach()).sum(), h)[0]
-    assert error(found[0], alone) < 1e-12
-    assert error(found[1], (y - post.mean(H)) / post.noise) < 1e-12
+    alone = with_slope(post.loss, H, y)
+    both = with_slope(lambda h, t: post.loss(h, t.clone().requires_grad_()), H, y)
+    for ours, theirs in zip(both, alone, strict=True):
+        assert torch.equal(ours, theirs)
+    h, offset = H.clone().requires_grad_(), torch.full((len(H), 2), 0.3, requires_grad=True)
+    found = torch.autograd.grad(post.loss(h, y - offset).sum(), offset)[0]
+    assert found.dtype == torch.float32
+    assert error(found, -(y - 0.3 - post.mean(H)) / post.noise) < 1e-6
+    fixed = torch.autograd.grad(post.loss(H, y - offset).sum(), offset)[0]  # points without a graph
+    assert error(fixed, found) < 1e-6
 
 
 def test_correlated_outputs_have_it_too(path):

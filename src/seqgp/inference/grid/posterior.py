@@ -145,7 +145,7 @@ class GridPosterior(Posterior):
 
     def loss(self, h: Tensor, y: Tensor) -> Tensor:
         """``[(y − m(h))² + v(h)] / 2σ²``, one value per row ``(n,)``; see :meth:`Posterior.loss`."""
-        if y.requires_grad or not (h.requires_grad and torch.is_grad_enabled()):
+        if not (h.requires_grad and torch.is_grad_enabled()):
             return super().loss(h, y)
         self._check(h)
         targets = y.to(self.mean_grid).reshape(len(h), len(self.noise))

@@ -140,58 +140,75 @@ def _product(x: Tensor, factor: Tensor) -> Tensor:
 
 
 def row_losses(tables: Tables, h: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-    """``Σ_o weight_o [(y_o − m_o(h))² + v_o(h)]``, ``(n,)``, differentiable once in ``h`` ``(n, d)``.
+    """``Σ_o weight_o [(y_o − m_o(h))² + v_o(h)]``, ``(n,)``, differentiable once in ``h`` and ``y``.
 
-    Targets ``y`` are ``(n, outputs)``, weights ``(outputs,)``.
+    Value and slopes are found together, so that the backward pass is one product. A mini-batch is
+    small, and on a GPU its time is that of launching kernels, not of their work: arithmetic is spent
+    to have few of them.
+
+    Args:
+        tables: of the posterior.
+        h: latent points in the box, ``(n, d)``.
+        y: targets in float64, ``(n, outputs)``.
+        weight: of each output, ``(outputs,)``.
     """
-    return _apply(h, y, tables, weight)
+    return _losses(h, y, tables, weight)
 
 
-class _Loss(torch.autograd.Function):
+class _Losses(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, y: Tensor, tables: Tables, weight: Tensor) -> Tensor:
         width = tables.rows.shape[1] * tables.rows.shape[2]
         # One contraction holds factors of every dimension, for the value and for every slope.
         step = chunk_rows((1 + h.shape[1]) ** 2 * width if h.is_cuda else width, h.device)
         if len(h) <= step:
-            both = _with_slopes(tables, h, y, weight)
+            both, residual = _with_slopes(tables, h, y, weight)
         else:
-            parts = zip(h.split(step), y.split(step), strict=True)
-            both = torch.cat([_with_slopes(tables, *part, weight) for part in parts])
-        ctx.save_for_backward(both[:, 1:])
+            chunks = zip(h.split(step), y.split(step), strict=True)
+            found = [_with_slopes(tables, *chunk, weight) for chunk in chunks]
+            both = torch.cat([losses for losses, _ in found])
+            residual = torch.cat([residuals for _, residuals in found])
+        slope_in_y = 2.0 * weight * residual if ctx.needs_input_grad[1] else None
+        ctx.save_for_backward(both[:, 1:], slope_in_y)
         ctx.dtype = h.dtype
         return both[:, 0]
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        (slopes,) = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        slopes, slope_in_y = ctx.saved_tensors
         # Product and conversion, if h is float32, in one kernel.
-        found = torch.empty(slopes.shape, dtype=ctx.dtype, device=slopes.device)
-        return torch.mul(grad.unsqueeze(1), slopes, out=found), None, None, None
+        in_h = torch.empty(slopes.shape, dtype=ctx.dtype, device=slopes.device)
+        torch.mul(grad.unsqueeze(1), slopes, out=in_h)
+        return in_h, None if slope_in_y is None else grad.unsqueeze(1) * slope_in_y, None, None
 
 
-_apply: Callable[[Tensor, Tensor, Tables, Tensor], Tensor] = _Loss.apply
+_losses: Callable[[Tensor, Tensor, Tables, Tensor], Tensor] = _Losses.apply
 
 
-def _with_slopes(tables: Tables, h: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-    """Loss, and its slopes in ``h``: ``(n, 1 + d)``."""
+def _with_slopes(tables: Tables, h: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Loss and its slopes in ``h``, ``(n, 1 + d)``, and residuals ``(n, outputs)``."""
     if h.is_cuda:
         return _combine(*_one_contraction(tables, h), y, tables.floor, weight)
     mean, variance = tables.local(h, variance=True, slopes=True)
     assert variance is not None  # asked for
-    both = _combine(mean, variance, y, tables.floor, weight)
-    return both.index_select(1, first_order(tables.spec.dim, h.device))
+    both, residual = _combine(mean, variance, y, tables.floor, weight)
+    return both.index_select(1, first_order(tables.spec.dim, h.device)), residual
 
 
-def _combine(mean: Tensor, variance: Tensor, y: Tensor, floor: Tensor, weight: Tensor) -> Tensor:
-    """Values and slopes ``(n, outputs, k)`` of both, which it uses up, to those of the loss, ``(n, k)``."""
+def _combine(
+    mean: Tensor, variance: Tensor, y: Tensor, floor: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor]:
+    """From values and slopes ``(n, outputs, k)`` of both, which it overwrites.
+
+    To those of the loss, ``(n, k)``, and residuals ``(n, outputs)``.
+    """
     residual = y - mean[..., 0]
     variance[..., 0].clamp_(min=floor)  # as in a prediction
     # With -r/2 for the mean's value one formula serves values and slopes: v + r², v' - 2 r m'.
     torch.mul(residual, -0.5, out=mean[..., 0])
     both = torch.addcmul(variance, residual.unsqueeze(-1), mean, value=-2.0)
-    return weight @ both
+    return weight @ both, residual
 
 
 def _one_contraction(tables: Tables, h: Tensor) -> tuple[Tensor, Tensor]:
