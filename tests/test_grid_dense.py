@@ -26,7 +26,7 @@ CASES = [
 
 def grid(dim: int, **options) -> Grid:
     # No cap: these problems are small enough to solve directly at any rank.
-    return Grid(SIZES[dim], logdet="direct", **options)
+    return Grid(SIZES[dim], solver="direct", **options)
 
 
 @pytest.mark.parametrize(("name", "dim", "outputs"), CASES)
@@ -59,7 +59,7 @@ def test_four_dimensions():
     kernel = make_kernel("rbf", 4)
     noise = torch.tensor([0.1], dtype=torch.float64, requires_grad=True)
     expected = dense(kernel, noise, H, y, 5, h)
-    inference = Grid(5, logdet="direct")
+    inference = Grid(5, solver="direct")
     post = inference.posterior(kernel, noise, inference.statistics(H, y), squeeze=False)
     assert error(post.nlml, expected.nlml) < EXACT
     wanted = [*kernel.parameters(), noise]
@@ -74,7 +74,7 @@ def test_tiny_noise():
     kernel, h = make_kernel("rbf", 2), rows(10, 2, seed=1)[0]
     noise = torch.tensor([1e-6], dtype=torch.float64, requires_grad=True)
     expected = dense(kernel, noise, H, y, 16, h)
-    inference = Grid(16, logdet="direct")
+    inference = Grid(16, solver="direct")
     post = inference.posterior(kernel, noise, inference.statistics(H, y), squeeze=False)
     # The problem itself has a condition number of 1e8 here.
     assert error(post.nlml, expected.nlml) < 1e-6
@@ -108,7 +108,7 @@ def test_truncation_error_stays_within_the_tolerance():
     kernel, noise = make_kernel("rbf", 2), torch.tensor([0.1], dtype=torch.float64)
 
     def nlml(tolerance):
-        inference = Grid(20, logdet="direct", tolerance=tolerance)
+        inference = Grid(20, solver="direct", tolerance=tolerance)
         post = inference.posterior(kernel, noise, inference.statistics(H, y), squeeze=False)
         return float(post.nlml.detach()), post.diagnostics
 

@@ -31,7 +31,7 @@ def test_fisher_identity(dim, name):
     H.requires_grad_()
     kernel = make_kernel(name, dim)
     expected = torch.autograd.grad(dense(kernel, NOISE, H, y, size, H).nlml, H)[0]
-    post = condition(H.detach(), y, kernel, size, logdet="direct")
+    post = condition(H.detach(), y, kernel, size, solver="direct")
     found = torch.autograd.grad(post.loss(H, y).sum(), H)[0]
     assert error(found, expected) < 1e-7
 
@@ -41,7 +41,7 @@ def test_the_loss_bounds_the_nlml_and_touches_it_where_conditioned(name):
     H, y = rows(60, 2)
     kernel = make_kernel(name, 2)
     with torch.no_grad():
-        post = condition(H, y, kernel, logdet="direct")
+        post = condition(H, y, kernel, solver="direct")
         constant = post.nlml - post.loss(H, y).sum()
         generator = torch.Generator().manual_seed(3)
         for scale in (1e-3, 1e-2, 1e-1, 1.0):
@@ -49,7 +49,7 @@ def test_the_loss_bounds_the_nlml_and_touches_it_where_conditioned(name):
                 step = scale * torch.randn(H.shape, dtype=torch.float64, generator=generator)
                 moved = (H + step).clamp(-1, 1)
                 bound = post.loss(moved, y).sum() + constant
-                value = condition(moved, y, kernel, logdet="direct").nlml
+                value = condition(moved, y, kernel, solver="direct").nlml
                 assert float(value) <= float(bound) + 1e-8
                 assert float(bound - value) > 0 or scale < 1e-2
 
@@ -93,7 +93,7 @@ def test_close_to_the_exact_gp_and_closer_on_a_finer_grid(name):
     with torch.no_grad():
         exact = Exact().posterior(kernel, NOISE, Exact().statistics(H, y), squeeze=True)
         off = [
-            abs(float(condition(H, y, kernel, size, logdet="direct").nlml - exact.nlml)) / len(H)
+            abs(float(condition(H, y, kernel, size, solver="direct").nlml - exact.nlml)) / len(H)
             for size in (12, 20, 36)
         ]
     assert off[2] < 1e-3

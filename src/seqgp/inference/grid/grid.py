@@ -15,6 +15,7 @@ from seqgp.inference.grid import iterative
 from seqgp.inference.grid.cost import DEFAULT_SIZES, check_cost
 from seqgp.inference.grid.direct import Reduced, solve
 from seqgp.inference.grid.interpolation import GridSpec
+from seqgp.inference.grid.iterative import LogDeterminant, System
 from seqgp.inference.grid.kernel_matrix import Spectrum, toeplitz_columns
 from seqgp.inference.grid.posterior import GridDiagnostics, GridPosterior, Solved, attach
 from seqgp.inference.grid.prior import trace
@@ -23,7 +24,7 @@ from seqgp.inference.grid.statistics import GridStatistics, accumulate
 
 __all__ = ["Grid"]
 
-LOGDETS = ("auto", "direct", "lanczos", "scaled-eigenvalues")
+SOLVERS = ("auto", "direct", "iterative")
 _ACCEPTABLE = 1e-4
 """Loss of prior variance, as a share of σ², that "auto" takes at its rank cap before it turns to
 the iterative path: at most 5e-5 nats per point, less than the noise of a stochastic log-determinant
@@ -36,15 +37,12 @@ class Grid:
 
     Args:
         grid_size: points per dimension; by default 256, 100, 40 and 14 for d = 1 to 4.
-        logdet: ``"auto"`` (direct where the kernel's rank allows, else lanczos), ``"direct"``,
-            ``"lanczos"`` (conjugate gradients and a stochastic log-determinant) or
-            ``"scaled-eigenvalues"`` (conjugate gradients and the log-determinant of Wilson et al.).
+        solver: ``"direct"`` (a Cholesky factor in the kernel's rank), ``"iterative"`` (conjugate
+            gradients and a stochastic log-determinant) or ``"auto"``: direct where the rank allows.
         rank_cap: the highest rank that ``"auto"`` solves directly, and the size of the
             preconditioner's exact block on the iterative path.
         tolerance: prior variance the direct path may leave out, as a share of σ²; half of it
             bounds the error of the NLML in nats per point.
-        solve_tolerance: relative residual at which conjugate gradients stop.
-        max_iterations: of conjugate gradients.
         probes: of the stochastic log-determinant and its slopes.
         seed: of the probes.
 
@@ -57,32 +55,30 @@ class Grid:
     def __init__(
         self,
         grid_size: int | None = None,
-        logdet: str = "auto",
+        solver: str = "auto",
         rank_cap: int = 512,
         tolerance: float = 1e-9,
-        solve_tolerance: float = 1e-8,
-        max_iterations: int = 500,
         probes: int = 16,
         seed: int = 0,
     ) -> None:
-        if logdet not in LOGDETS:
-            raise ValueError(f"logdet={logdet!r} is not known: use one of {', '.join(LOGDETS)}")
+        if solver not in SOLVERS:
+            raise ValueError(f"solver={solver!r} is not known: use one of {', '.join(SOLVERS)}")
         if grid_size is not None and grid_size < 4:
             raise ValueError(f"grid_size={grid_size} is too small: use 4 or more points")
-        if min(rank_cap, max_iterations, probes) < 1 or min(tolerance, solve_tolerance) <= 0:
+        if min(rank_cap, probes) < 1 or tolerance <= 0:
             raise ValueError(
-                f"rank_cap={rank_cap}, max_iterations={max_iterations} and probes={probes} must be at "
-                f"least 1, tolerance={tolerance} and solve_tolerance={solve_tolerance} above 0"
+                f"rank_cap={rank_cap} and probes={probes} must be at least 1, tolerance={tolerance} "
+                "above 0"
             )
         self.grid_size = grid_size
-        self.logdet = logdet
+        self.solver = solver
         self.rank_cap = rank_cap
         self.tolerance = tolerance
-        self.solve_tolerance = solve_tolerance
-        self.max_iterations = max_iterations
         self.probes = probes
         self.seed = seed
-        self._warm: dict[int, Tensor] = {}  # per output, where the next iterative solve starts
+        # Per output, where the next iterative solves start: of the mean, and of the probes.
+        self._warm: dict[int, Tensor] = {}
+        self._warm_probes: dict[int, Tensor] = {}
 
     def statistics(self, H: Tensor, y: Tensor) -> GridStatistics:
         """Statistics of ``H`` ``(n, d)`` in the box and ``y`` ``(n, outputs)``: they add up.
@@ -135,9 +131,28 @@ class Grid:
         reaching.__dict__["tables"] = posterior.tables  # made for the loss: keep them
         return reaching
 
+    def log_determinant(self, system: System, slopes: bool) -> LogDeterminant:
+        """``log|K|`` of one output on the iterative path, ``K = WK_UUWᵀ + σ²I``, and its slopes.
+
+        The rest of the NLML is solved exactly, to a tolerance: a subclass may override this method
+        to estimate the log-determinant in another way.
+
+        Args:
+            system: what is known of K: the kernel's Toeplitz ``columns`` ``(components, d, size)``,
+                the ``statistics`` of the rows, and σ² ``noise``, a scalar.
+            slopes: whether slopes are asked for.
+        """
+        found, warm = iterative.stochastic_logdet(
+            system, self.probes, self.seed, slopes, self._warm_probes.get(system.output)
+        )
+        if warm is not None:
+            self._warm_probes[system.output] = warm
+        return found
+
     def restart(self) -> None:
         """Forget where iterative solves ended: the next begins as the first did."""
         self._warm.clear()
+        self._warm_probes.clear()
 
     def _condition(
         self,
@@ -152,9 +167,9 @@ class Grid:
         least = float(noise[outputs].min())
         rank, tail = spectrum.rank(self.tolerance * least)
         capped = min(rank, self.rank_cap)
-        if self.logdet == "auto" and float(tail[capped]) <= _ACCEPTABLE * least:
+        if self.solver == "auto" and float(tail[capped]) <= _ACCEPTABLE * least:
             rank = capped
-        elif self.logdet != "direct":
+        elif self.solver != "direct":
             return self._iterate(spectrum, noise, statistics, outputs, slopes)
         check_cost(statistics.spec.dim, statistics.spec.size, statistics.outputs, rank)
         reduced = Reduced(spectrum.basis(rank), statistics)
@@ -168,29 +183,14 @@ class Grid:
         outputs: list[int],
         slopes: bool,
     ) -> list[Solved]:
-        scaled = self.logdet == "scaled-eigenvalues"
-        if scaled and len(spectrum.columns) > 1:
-            raise ValueError(
-                "logdet='scaled-eigenvalues' needs the eigenvalues of K_UU, which a sum of products "
-                "does not give: use logdet='auto' or 'lanczos', or a kernel that is one product"
-            )
         spec = statistics.spec
         check_cost(spec.dim, spec.size, statistics.outputs, self.rank_cap, iterative=True)
         leading = Reduced(spectrum.basis(self.rank_cap), statistics)
         results = []
         for o in outputs:
-            system = iterative.System(spectrum, statistics, noise[o], leading)
-            result, self._warm[o] = iterative.fit(
-                system,
-                o,
-                logdet="scaled-eigenvalues" if scaled else "lanczos",
-                probes=self.probes,
-                seed=self.seed,
-                tolerance=self.solve_tolerance,
-                max_iterations=self.max_iterations,
-                slopes=slopes,
-                warm=self._warm.get(o),
-            )
+            system = System(spectrum, statistics, leading, noise[o], o)
+            logdet = self.log_determinant(system, slopes)
+            result, self._warm[o] = iterative.solve(system, logdet, self._warm.get(o))
             for found in result.solutions:
                 if not found.converged:
                     _warn(found)
@@ -224,8 +224,7 @@ class Grid:
 def _warn(solution: Solution) -> None:
     warnings.warn(
         f"conjugate gradients stopped after {solution.iterations} iterations at a relative residual "
-        f"of {solution.residual:.1e}: the posterior is not exact. Raise max_iterations or rank_cap, "
-        "or the noise",
+        f"of {solution.residual:.1e}: the posterior is not exact. Raise rank_cap, or the noise",
         TrainingWarning,
         stacklevel=5,
     )

@@ -9,8 +9,7 @@ resolved.
 References:
     GPyTorch: Blackbox Matrix-Matrix Gaussian Process Inference, Gardner et al. 2018,
     arXiv:1809.11165. Constant-Time Predictive Distributions for Gaussian Processes, Pleiss et al.
-    2018, arXiv:1803.06058. The scaled eigenvalues: Thoughts on Massively Scalable Gaussian
-    Processes, Wilson, Dann and Nickisch 2015, arXiv:1511.01870.
+    2018, arXiv:1803.06058.
 """
 
 from __future__ import annotations
@@ -40,21 +39,38 @@ from seqgp.inference.grid.solvers import (
 )
 from seqgp.inference.grid.statistics import GridStatistics, band, band_at_nodes
 
-__all__ = ["ResolvedSpread", "System", "fit", "scaled_logdet"]
+__all__ = ["LogDeterminant", "ResolvedSpread", "System", "solve", "stochastic_logdet"]
 
+SOLVE_TOLERANCE = 1e-8
+"""Relative residual at which conjugate gradients stop."""
+MAX_ITERATIONS = 500
+"""Of conjugate gradients."""
 _LANCZOS_STEPS = 60
 _PROBE_TOLERANCE = 1e-4  # the probes' sampling error is far above this
 _WORK = 2e9  # multiplications allowed for the band of the resolved variance
 
 
 class System:
-    """``C = σ²I + PᵀSP`` of one kernel and one σ², as an operator on rows ``(k, components · m)``."""
+    """``C = σ²I + PᵀSP`` of one output, as an operator on rows ``(k, components · m)``.
+
+    Args:
+        spectrum: of the output's kernel; its ``columns`` ``(components, d, size)`` are kept.
+        statistics: of the rows.
+        leading: the statistics in the kernel's leading eigenvectors.
+        noise: the output's σ², a scalar.
+        output: which one.
+    """
 
     def __init__(
-        self, spectrum: Spectrum, statistics: GridStatistics, noise: Tensor, leading: Reduced
+        self,
+        spectrum: Spectrum,
+        statistics: GridStatistics,
+        leading: Reduced,
+        noise: Tensor,
+        output: int,
     ) -> None:
-        self.spectrum, self.statistics, self.noise = spectrum, statistics, noise
-        self.leading = leading
+        self.columns, self.statistics, self.leading = spectrum.columns, statistics, leading
+        self.noise, self.output = noise, output
         self.S = statistics.operator
         roots = spectrum.roots
         self._factors = [list(component) for component in roots]
@@ -99,6 +115,14 @@ class System:
         """``F⁻¹CF⁻ᵀz`` with ``M = FFᵀ``: close to the identity, for the log-determinant."""
         return self._halve(self.apply(self._halve(z, transpose=True)), transpose=False)
 
+    def solve(self, u: Tensor, warm: Tensor | None, tolerance: float) -> Solution:
+        """``C⁻¹Pᵀu`` for ``u`` ``(k, size, …)``, from ``Pᵀ warm`` where warm has the shape of u."""
+        usable = warm is not None and warm.shape == u.shape
+        guess = self.project(warm) if warm is not None and usable else None
+        return conjugate_gradients(
+            self.apply, self.precondition, self.project(u), guess, tolerance, MAX_ITERATIONS
+        )
+
     def logdet_preconditioner(self) -> Tensor:
         """``log|M|``."""
         inside: Tensor = 2.0 * self.cholesky.diagonal().log().sum()
@@ -112,84 +136,90 @@ class System:
         return out
 
 
-def fit(
-    system: System,
-    output: int,
-    logdet: str,
-    probes: int,
-    seed: int,
-    tolerance: float,
-    max_iterations: int,
-    slopes: bool,
-    warm: Tensor | None,
-) -> tuple[Solved, Tensor]:
-    """Condition one output; also where the next solve can start.
+@dataclass(frozen=True)
+class LogDeterminant:
+    """``log|K|`` of all rows, ``K = WK_UUWᵀ + σ²I``, with its slopes."""
 
-    ``logdet`` is ``"lanczos"`` (stochastic, as are then the slopes, on the same seed) or
-    ``"scaled-eigenvalues"`` (a deterministic approximation of another kind).
+    value: Tensor
+    noise_slope: Tensor
+    """In σ²; zero where slopes were not asked for."""
+    column_slopes: Tensor
+    """In the first columns, ``(components, d, size)``; zero where they were not asked for."""
+    error: float = 0.0
+    """Standard error of the value, where it is stochastic."""
+    solutions: tuple[Solution, ...] = ()
+    """Of the systems that were solved for it."""
+
+
+def solve(system: System, logdet: LogDeterminant, warm: Tensor | None) -> tuple[Solved, Tensor]:
+    """Condition one output.
+
+    Args:
+        system: of the output.
+        logdet: its log-determinant.
+        warm: where to start: what the last call returned next to its result.
     """
-    statistics, noise, columns = system.statistics, system.noise, system.spectrum.columns
-    n, yy, b = statistics.n, statistics.yy[output, output], statistics.b[output]
-    generator = torch.Generator().manual_seed(seed)
-    stochastic = logdet == "lanczos"
-    signs = _signs((probes if slopes and stochastic else 0, *b.shape), generator, b)
-    rows = torch.cat([b.unsqueeze(0), system.S @ signs])
-    rhs = system.project(rows)
-    usable = warm is not None and warm.shape == rows.shape
-    guess = system.project(warm) if warm is not None and usable else None
-
-    def solve(rows: slice, tolerance: float) -> Solution:
-        start = None if guess is None else guess[rows]
-        return conjugate_gradients(
-            system.apply, system.precondition, rhs[rows], start, tolerance, max_iterations
-        )
-
-    solution = solve(slice(1), tolerance)
-    sampled = solve(slice(1, None), max(tolerance, _PROBE_TOLERANCE))
+    statistics, noise, columns = system.statistics, system.noise, system.columns
+    n, b = statistics.n, statistics.b[system.output]
+    yy = statistics.yy[system.output, system.output]
+    solution = system.solve(b.unsqueeze(0), warm, SOLVE_TOLERANCE)
     mean = system.expand(solution.value)
     image = (system.S @ mean)[0]
     mean = mean[0]
-    beta = (b - image) / noise
+    beta = ((b - image) / noise).unsqueeze(0)
     misfit = (yy - (b * mean).sum()) / noise
     alpha2 = (yy - 2.0 * (b * mean).sum() + (mean * image).sum()) / noise**2
-    if stochastic:
-        # Of the preconditioner exactly, of the rest by Lanczos quadrature.
-        rest, error = lanczos_logdet(
-            system.whitened, _signs((probes, system.count), generator, noise), _LANCZOS_STEPS
-        )
-        volume = system.logdet_preconditioner() + rest + (n - system.count) * noise.log()
-    else:
-        volume, error = scaled_logdet(system.spectrum, n, noise)[0], 0.0
-    column_slopes, trace_inverse = torch.zeros_like(columns), torch.zeros_like(noise)
-    warm_rows = beta.unsqueeze(0)
-    if slopes:
-        if stochastic:
-            lead = system.leading.basis
-            trace = trace_slopes(system.leading, columns, noise, system.cholesky)
-            near = lead.expand(torch.cholesky_solve(lead.project(rows[1:]).T, system.cholesky).T)
-            images = system.S @ system.expand(sampled.value)
-            # What the leading eigenvectors miss of tr(SPC⁻¹PᵀS ∂K_UU), all that is left to sample.
-            missed = _leading_slopes(system.leading, system.S @ near, signs)
-            missed = missed - bilinear_slopes(columns, images, signs)
-            trace = trace + missed / (probes * noise)
-            # σ²K⁻¹ = I - K⁻¹WK_UUWᵀ, and K_UU is linear in each component's first factor.
-            trace_inverse = (n - (trace[:, 0] * columns[:, 0]).sum()) / noise
-            warm_rows = torch.cat([warm_rows, (rows[1:] - images) / noise])
-        else:
-            _, trace, trace_inverse = scaled_logdet(system.spectrum, n, noise)
-        outer = bilinear_slopes(columns, beta.unsqueeze(0), beta.unsqueeze(0))
-        column_slopes = 0.5 * (trace - outer)
     solved = Solved(
-        nlml=0.5 * (misfit + volume + n * math.log(2.0 * math.pi)),
+        nlml=0.5 * (misfit + logdet.value + n * math.log(2.0 * math.pi)),
         mean=mean,
         spread=ResolvedSpread(system),
-        noise_slope=0.5 * (trace_inverse - alpha2),
-        column_slopes=lambda: column_slopes,
+        noise_slope=0.5 * (logdet.noise_slope - alpha2),
+        column_slopes=lambda: 0.5 * (logdet.column_slopes - bilinear_slopes(columns, beta, beta)),
         rank=system.leading.basis.rank,
-        solutions=(solution, sampled),
-        logdet_error=0.5 * error,
+        solutions=(solution, *logdet.solutions),
+        logdet_error=0.5 * logdet.error,
     )
-    return solved, warm_rows
+    return solved, beta
+
+
+def stochastic_logdet(
+    system: System, probes: int, seed: int, slopes: bool, warm: Tensor | None
+) -> tuple[LogDeterminant, Tensor | None]:
+    """``log|K|`` by Lanczos quadrature, its slopes by solves on random signs.
+
+    Args:
+        system: of one output.
+        probes: how many random vectors.
+        seed: of the random vectors.
+        slopes: whether slopes are asked for.
+        warm: where to start: what the last call with slopes returned next to its result.
+    """
+    statistics, noise, columns = system.statistics, system.noise, system.columns
+    n, b = statistics.n, statistics.b
+    generator = torch.Generator().manual_seed(seed)
+    signs = _signs((probes if slopes else 0, *b.shape[1:]), generator, b)
+    # Of the preconditioner exactly, of the rest by Lanczos quadrature.
+    rest, error = lanczos_logdet(
+        system.whitened, _signs((probes, system.count), generator, b), _LANCZOS_STEPS
+    )
+    value = system.logdet_preconditioner() + rest + (n - system.count) * noise.log()
+    if not slopes:
+        none = torch.zeros_like(noise), torch.zeros_like(columns)
+        return LogDeterminant(value, *none, error), warm
+    rows = system.S @ signs
+    solution = system.solve(rows, warm, _PROBE_TOLERANCE)
+    lead = system.leading.basis
+    trace = trace_slopes(system.leading, columns, noise, system.cholesky)
+    near = lead.expand(torch.cholesky_solve(lead.project(rows).T, system.cholesky).T)
+    images = system.S @ system.expand(solution.value)
+    # What the leading eigenvectors miss of tr(SPC⁻¹PᵀS ∂K_UU), all that is left to sample.
+    missed = _leading_slopes(system.leading, system.S @ near, signs)
+    missed = missed - bilinear_slopes(columns, images, signs)
+    trace = trace + missed / (probes * noise)
+    # σ²K⁻¹ = I - K⁻¹WK_UUWᵀ, and K_UU is linear in each component's first factor.
+    trace_inverse = (n - (trace[:, 0] * columns[:, 0]).sum()) / noise
+    found = LogDeterminant(value, trace_inverse, trace, error, (solution,))
+    return found, (rows - images) / noise
 
 
 def _leading_slopes(leading: Reduced, x: Tensor, y: Tensor) -> Tensor:
@@ -213,34 +243,6 @@ def _signs(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> 
     return signs.to(like)
 
 
-def scaled_logdet(spectrum: Spectrum, n: int, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """``Σ log(n/m λ_i + σ²)`` over the n largest eigenvalues, and its slopes in columns and σ².
-
-    The approximation of the log-determinant by the eigenvalues of K_UU alone: cheap and
-    deterministic, good where the rows fill the box evenly.
-    """
-    all_values = spectrum._values.to(noise)
-    values = all_values[0]  # (d, size)
-    product = values[0]
-    for v in values[1:]:
-        product = product.unsqueeze(-1) * v
-    m = product.numel()
-    kept = torch.zeros(m, dtype=torch.bool, device=product.device)
-    kept[product.flatten().topk(min(n, m)).indices] = True
-    kept = kept.reshape(product.shape)
-    shifted = n / m * product + noise
-    total = torch.where(kept, shifted.log(), 0.0).sum() + max(0, n - m) * noise.log()
-    weight = torch.where(kept, 1.0 / shifted, 0.0)
-    slopes = torch.empty_like(spectrum.columns)
-    for j in range(len(values)):
-        others: list[Tensor | None] = [v.unsqueeze(0) for v in values]
-        others[j] = None
-        coefficient = n / m * apply_each(others, weight).flatten()
-        vectors = spectrum._vectors[0, j].to(noise)
-        slopes[0, j] = diagonal_sums((vectors * coefficient) @ vectors.T)
-    return total, slopes, weight.sum() + max(0, n - m) / noise
-
-
 @dataclass(frozen=True)
 class ResolvedSpread:
     """Prior minus what some directions of the data resolve: never below the true variance.
@@ -262,14 +264,13 @@ class ResolvedSpread:
         system = self.system
         with torch.no_grad():
             value, vector = torch.linalg.eigh(system.leading.gram)
-            dim = len(system.shape) - 1
-            limit = max(16, int(_WORK / (4 * 7 ** (dim - 1) * system.spectrum.points)))
+            dim, points = len(system.shape) - 1, math.prod(system.shape[1:])
+            limit = max(16, int(_WORK / (4 * 7 ** (dim - 1) * points)))
             keep = value > 1e-12 * value[-1].clamp_min(1e-300)  # of the rest the data say nothing
             keep[: max(0, len(keep) - limit)] = False
             directions = (vector[:, keep] / value[keep].sqrt()).T
             seen = system.S @ system.leading.basis.expand(directions)  # (directions, size, …)
-            columns = system.spectrum.columns
-            image = torch.stack([kronecker_product(c, seen) for c in columns]).sum(0)
+            image = torch.stack([kronecker_product(c, seen) for c in system.columns]).sum(0)
             R = seen.flatten(1) @ image.flatten(1).T
             R = 0.5 * (R + R.T)
             R.diagonal().add_(system.noise)
@@ -280,7 +281,7 @@ class ResolvedSpread:
     def at_nodes(self) -> Tensor:
         """Variance at all nodes, ``(nodes,) * d``."""
         resolved = band_at_nodes(band(self.factor))
-        return prior_at_nodes(self.system.spectrum.columns, len(resolved)) - resolved
+        return prior_at_nodes(self.system.columns, len(resolved)) - resolved
 
     def covariance(self, rows: list[Tensor], prior: Tensor) -> Tensor:
         """Joint covariance ``(n, n)``."""
