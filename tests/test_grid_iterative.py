@@ -7,12 +7,11 @@ import warnings
 import pytest
 import torch
 
-from grid_reference import dense, error, make_kernel, rows
+from grid_reference import NOISE, condition, dense, error, make_kernel, rows
 from seqgp.exceptions import TrainingWarning
 from seqgp.inference.grid import Grid, iterative
 from seqgp.inference.grid.solvers import conjugate_gradients, lanczos_logdet
 
-NOISE = torch.tensor([0.1], dtype=torch.float64)
 SIZES = {1: 40, 2: 14, 3: 8}
 CAPS = {1: 20, 2: 80, 3: 200}
 
@@ -72,8 +71,8 @@ def test_iterative_equals_dense_to_its_tolerance(name, dim, outputs):
     kernel = make_kernel(name, dim, outputs)
     noise = torch.full((outputs,), 0.1, dtype=torch.float64, requires_grad=True)
     expected = dense(kernel, noise, H, y, SIZES[dim], h)
-    inference = Grid(SIZES[dim], solver="iterative", rank_cap=CAPS[dim], probes=64)
-    post = inference.posterior(kernel, noise, inference.statistics(H, y), squeeze=False)
+    options = {"solver": "iterative", "rank_cap": CAPS[dim], "probes": 64}
+    post = condition(H, y, kernel, SIZES[dim], noise, squeeze=False, **options)
     diagnostics = post.diagnostics
     assert diagnostics.method == "grid/iterative"
     assert diagnostics.status.startswith("converged")
@@ -114,8 +113,7 @@ def test_stochastic_slopes_are_unbiased(name, dim):
     exact = torch.autograd.grad(dense(kernel, noise, H, y, size, H[:1]).nlml, wanted)
     samples = []
     for seed in range(12):
-        inference = Grid(size, solver="iterative", rank_cap=40, probes=16, seed=seed)
-        post = inference.posterior(kernel, noise, inference.statistics(H, y), squeeze=True)
+        post = condition(H, y, kernel, size, noise, solver="iterative", rank_cap=40, seed=seed)
         samples.append(torch.cat([g.flatten() for g in torch.autograd.grad(post.nlml, wanted)]))
     found = torch.stack(samples)
     off = found.mean(0) - torch.cat([g.flatten() for g in exact])
@@ -130,8 +128,7 @@ def test_more_directions_resolve_more_variance():
         truth = dense(kernel, NOISE, H, y, 14, h).covariance[0].diagonal()
         gaps = []
         for cap in (10, 40, 150):
-            inference = Grid(14, solver="iterative", rank_cap=cap)
-            post = inference.posterior(kernel, NOISE, inference.statistics(H, y), squeeze=True)
+            post = condition(H, y, kernel, 14, solver="iterative", rank_cap=cap)
             gaps.append(float((post.variance(h) - truth).mean()))
     assert gaps[0] > gaps[1] > gaps[2] > 0
     assert gaps[2] < 0.1 * float(truth.mean())
@@ -142,11 +139,9 @@ def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
     kernel = make_kernel("matern12", 2)
 
     def nlml(seed):
-        inference = Grid(14, solver="iterative", rank_cap=20, seed=seed)
         with torch.no_grad():
-            return float(
-                inference.posterior(kernel, NOISE, inference.statistics(H, y), squeeze=True).nlml
-            )
+            post = condition(H, y, kernel, 14, solver="iterative", rank_cap=20, seed=seed)
+        return float(post.nlml)
 
     assert nlml(0) == nlml(0)
     assert nlml(0) != nlml(1)
@@ -156,28 +151,28 @@ def test_a_refresh_starts_from_the_last_solution():
     H, y = rows(300, 2)
     kernel = make_kernel("matern12", 2)
     inference = Grid(16, solver="iterative", rank_cap=20)
-    cold = inference.posterior(kernel, NOISE, inference.statistics(H, y), squeeze=True)
+    cold = condition(H, y, kernel, inference=inference)
     moved = (H + 1e-4 * torch.randn_like(H)).clamp(-1, 1)
-    warm = inference.posterior(kernel, NOISE, inference.statistics(moved, y), squeeze=True)
-    fresh = Grid(16, solver="iterative", rank_cap=20)
-    again = fresh.posterior(kernel, NOISE, fresh.statistics(moved, y), squeeze=True)
+    warm = condition(moved, y, kernel, inference=inference)
+    again = condition(moved, y, kernel, 16, solver="iterative", rank_cap=20)
     assert warm.diagnostics.iterations < again.diagnostics.iterations
     assert error(warm.mean(H), again.mean(H)) < 1e-6
     assert error(cold.mean(H), again.mean(H)) > 1e-6  # the first posterior did not change
+    inference.restart()
+    anew = condition(moved, y, kernel, inference=inference)
+    assert torch.equal(anew.nlml, again.nlml)
 
 
 def test_no_convergence_is_not_silent(monkeypatch):
     H, y = rows(300, 2)
     kernel = make_kernel("matern12", 2)
-    inference = Grid(16, solver="iterative", rank_cap=5)
     monkeypatch.setattr(iterative, "MAX_ITERATIONS", 2)
     with pytest.warns(TrainingWarning, match="stopped after 2 iterations"):
-        post = inference.posterior(kernel, NOISE, inference.statistics(H, y), squeeze=True)
+        post = condition(H, y, kernel, 16, solver="iterative", rank_cap=5)
     assert post.diagnostics.status.startswith("max iterations")
     assert post.diagnostics.residual > 1e-7
     assert post.diagnostics.iterations == 2
     monkeypatch.undo()
-    good = Grid(16, solver="iterative", rank_cap=5)
     with warnings.catch_warnings():
         warnings.simplefilter("error", TrainingWarning)
-        good.posterior(kernel, NOISE, good.statistics(H, y), squeeze=True)
+        condition(H, y, kernel, 16, solver="iterative", rank_cap=5)

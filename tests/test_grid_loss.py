@@ -7,11 +7,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import seqgp
-from grid_reference import error, make_kernel, rows
-from seqgp.inference.grid import GridSpec, interpolation
-from seqgp.inference.grid import tables as loss_module
+from grid_reference import condition, error, make_kernel, rows
+from seqgp.inference.grid import GridSpec, interpolation, tables
 from seqgp.inference.posterior import Posterior
-from test_grid_posterior import condition
 
 SIZE = {1: 15, 2: 11, 3: 8}
 
@@ -21,10 +19,10 @@ def path(request, monkeypatch):
     """Both ways of contracting rows, on the CPU: what a GPU takes is arithmetic like any other."""
     if request.param == "cuda":
         monkeypatch.setattr(
-            loss_module,
+            tables,
             "_with_slopes",
-            lambda tables, h, y, weight: loss_module._combine(
-                *loss_module._one_contraction(tables, h), y, tables.floor, weight
+            lambda own, h, y, weight: tables._combine(
+                *tables._one_contraction(own, h), y, own.floor, weight
             ),
         )
     return request.param
@@ -78,7 +76,7 @@ def test_slopes_are_those_of_the_values(dim, path):
 def test_in_chunks(path, monkeypatch):
     post, H, y = make(2, 2)
     whole = with_slope(post.loss, H, y)
-    monkeypatch.setattr(loss_module, "chunk_rows", lambda *_: 7)
+    monkeypatch.setattr(tables, "chunk_rows", lambda *_: 7)
     for found, expected in zip(with_slope(post.loss, H, y), whole, strict=True):
         assert error(found, expected) < 1e-13
     h, t = H.clone().requires_grad_(), y.clone().requires_grad_()

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 import torch
 
-from grid_reference import dense_interp, error, grid_axis, make_kernel, rows
+from grid_reference import NOISE, condition, dense_interp, error, grid_axis, make_kernel, rows
 from seqgp.inference.grid import Grid, GridSpec, statistics
 from seqgp.inference.grid.interpolation import at_nodes, from_nodes, interp, weights
 from seqgp.inference.grid.kernel_matrix import eigenpairs, toeplitz
@@ -87,11 +87,10 @@ def test_statistics_add_and_subtract(dim):
 def test_a_removed_row_is_as_if_it_had_never_been():
     H, y = rows(50, 2)
     inference, kernel = Grid(14), make_kernel("rbf", 2)
-    noise = torch.tensor([0.1], dtype=torch.float64)
     without = inference.statistics(H, y) - inference.statistics(H[7:8], y[7:8])
     keep = torch.arange(50) != 7
-    expected = inference.posterior(kernel, noise, inference.statistics(H[keep], y[keep]), True)
-    found = inference.posterior(kernel, noise, without, True)
+    expected = condition(H[keep], y[keep], kernel, inference=inference)
+    found = inference.posterior(kernel, NOISE, without, True)
     assert error(found.nlml, expected.nlml) < 1e-10
     assert error(found.mean(H), expected.mean(H)) < 1e-10
     assert error(found.variance(H), expected.variance(H)) < 1e-9
@@ -135,7 +134,7 @@ def test_statistics_of_different_grids_do_not_mix():
     with pytest.raises(ValueError, match="cannot remove 20 rows from 5"):
         Grid(12).statistics(H[:5], y[:5]) - one
     with pytest.raises(ValueError, match="no rows"):
-        Grid(12).posterior(make_kernel("rbf", 2), torch.tensor([0.1]).double(), one - one, True)
+        Grid(12).posterior(make_kernel("rbf", 2), NOISE, one - one, True)
     with pytest.raises(FrozenInstanceError):
         one.n = 3
 

@@ -12,14 +12,13 @@ from torch import Tensor
 
 from seqgp.exceptions import TrainingWarning
 from seqgp.inference.grid import iterative
-from seqgp.inference.grid.cost import DEFAULT_SIZES, check_cost
+from seqgp.inference.grid.cost import DEFAULT_SIZES, MAX_DIM, check_cost
 from seqgp.inference.grid.direct import Reduced, solve
 from seqgp.inference.grid.interpolation import GridSpec
 from seqgp.inference.grid.iterative import LogDeterminant, System
 from seqgp.inference.grid.kernel_matrix import Spectrum, toeplitz_columns
 from seqgp.inference.grid.posterior import GridDiagnostics, GridPosterior, Solved, attach
 from seqgp.inference.grid.prior import trace
-from seqgp.inference.grid.solvers import Solution
 from seqgp.inference.grid.statistics import GridStatistics, accumulate
 
 __all__ = ["Grid"]
@@ -33,7 +32,7 @@ _NEIGHBOURS = math.exp(-1.0 / 8.0)  # correlation of grid neighbours under an RB
 
 
 class Grid:
-    """Inference on a regular grid over the box ``[-1, 1]^d``, d ≤ 4 (KISS-GP / MSGP in m-space).
+    """Inference on a regular grid over the box ``[-1, 1]^d``, d ≤ 4.
 
     Args:
         grid_size: points per dimension; by default 256, 100, 40 and 14 for d = 1 to 4.
@@ -65,10 +64,10 @@ class Grid:
             raise ValueError(f"solver={solver!r} is not known: use one of {', '.join(SOLVERS)}")
         if grid_size is not None and grid_size < 4:
             raise ValueError(f"grid_size={grid_size} is too small: use 4 or more points")
-        if min(rank_cap, probes) < 1 or tolerance <= 0:
+        if rank_cap < 1 or probes < 2 or tolerance <= 0:
             raise ValueError(
-                f"rank_cap={rank_cap} and probes={probes} must be at least 1, tolerance={tolerance} "
-                "above 0"
+                f"rank_cap={rank_cap} must be at least 1, probes={probes} at least 2 and "
+                f"tolerance={tolerance} above 0"
             )
         self.grid_size = grid_size
         self.solver = solver
@@ -81,22 +80,31 @@ class Grid:
         self._warm_probes: dict[int, Tensor] = {}
 
     def statistics(self, H: Tensor, y: Tensor) -> GridStatistics:
-        """Statistics of ``H`` ``(n, d)`` in the box and ``y`` ``(n, outputs)``: they add up.
+        """One pass over the rows; statistics add up.
 
         Where ``H`` or ``y`` carries a graph, the posterior's ``nlml`` reaches it: to first order,
         and in H as exactly as the variance is known (exactly, but on the iterative path).
+
+        Args:
+            H: latent points in the box, ``(n, d)``.
+            y: targets, ``(n, outputs)``.
         """
         dim = H.shape[1]
-        size = self.grid_size or DEFAULT_SIZES.get(dim, DEFAULT_SIZES[max(DEFAULT_SIZES)])
-        check_cost(dim, size, y.shape[1])
-        spec = GridSpec(dim, size)
+        spec = GridSpec(dim, self.grid_size or DEFAULT_SIZES[min(dim, MAX_DIM)])
+        check_cost(spec, y.shape[1])
         spec.require_inside(H, "H")
         return accumulate(spec, H, y)
 
     def posterior(
         self, kernel: Kernel, noise: Tensor, statistics: GridStatistics, squeeze: bool
     ) -> GridPosterior:
-        """The posterior under a kernel and noise ``(outputs,)``; no pass over the rows.
+        """The posterior of all outputs; no pass over the rows.
+
+        Args:
+            kernel: a sum of stationary products, for all outputs or with one of its own for each.
+            noise: σ², ``(outputs,)``.
+            statistics: of the rows.
+            squeeze: whether results drop the output axis.
 
         Raises:
             ValueError: when the kernel is not a sum of stationary products.
@@ -116,7 +124,7 @@ class Grid:
             nlml=attach(graph, noise, results),
             noise=sigma2,
             squeeze=squeeze,
-            diagnostics=self._diagnostics(columns, statistics, results),
+            diagnostics=_diagnostics(columns, statistics, results),
             spec=statistics.spec,
             columns=columns,
             mean_grid=torch.stack([r.mean for r in results]),
@@ -171,7 +179,7 @@ class Grid:
             rank = capped
         elif self.solver != "direct":
             return self._iterate(spectrum, noise, statistics, outputs, slopes)
-        check_cost(statistics.spec.dim, statistics.spec.size, statistics.outputs, rank)
+        check_cost(statistics.spec, statistics.outputs, rank)
         reduced = Reduced(spectrum.basis(rank), statistics)
         return [solve(reduced, columns, o, noise[o], float(tail[rank])) for o in outputs]
 
@@ -183,8 +191,7 @@ class Grid:
         outputs: list[int],
         slopes: bool,
     ) -> list[Solved]:
-        spec = statistics.spec
-        check_cost(spec.dim, spec.size, statistics.outputs, self.rank_cap, iterative=True)
+        check_cost(statistics.spec, statistics.outputs, self.rank_cap, iterative=True)
         leading = Reduced(spectrum.basis(self.rank_cap), statistics)
         results = []
         for o in outputs:
@@ -193,38 +200,36 @@ class Grid:
             result, self._warm[o] = iterative.solve(system, logdet, self._warm.get(o))
             for found in result.solutions:
                 if not found.converged:
-                    _warn(found)
+                    warnings.warn(
+                        f"conjugate gradients stopped after {found.iterations} iterations at a "
+                        f"relative residual of {found.residual:.1e}: the posterior is not exact. "
+                        "Raise rank_cap, or the noise",
+                        TrainingWarning,
+                        stacklevel=4,
+                    )
             results.append(result)
         return results
 
-    def _diagnostics(
-        self, columns: Tensor, statistics: GridStatistics, results: list[Solved]
-    ) -> GridDiagnostics:
-        close = columns[..., 1] >= _NEIGHBOURS * (1.0 - 1e-9) * columns[..., 0]
-        resolved = bool(close.all())
-        solutions = [s for r in results for s in r.solutions]
-        status = "ok"
-        if solutions:
-            status = "converged" if all(s.converged for s in solutions) else "max iterations"
-        return GridDiagnostics(
-            method="grid/iterative" if solutions else "grid/direct",
-            n=statistics.n,
-            jitter=max(r.jitter for r in results),
-            status=status if resolved else status + "; unresolved",
-            grid_size=statistics.spec.size,
-            rank=max(r.rank for r in results),
-            dropped=max(r.dropped for r in results),
-            iterations=max((s.iterations for s in solutions), default=0),
-            residual=max((r.solutions[0].residual for r in results if r.solutions), default=0.0),
-            logdet_error=math.sqrt(sum(r.logdet_error**2 for r in results)),
-            resolved=resolved,
-        )
 
-
-def _warn(solution: Solution) -> None:
-    warnings.warn(
-        f"conjugate gradients stopped after {solution.iterations} iterations at a relative residual "
-        f"of {solution.residual:.1e}: the posterior is not exact. Raise rank_cap, or the noise",
-        TrainingWarning,
-        stacklevel=5,
+def _diagnostics(
+    columns: Tensor, statistics: GridStatistics, results: list[Solved]
+) -> GridDiagnostics:
+    solutions = [s for r in results for s in r.solutions]
+    status = "ok"
+    if solutions:
+        status = "converged" if all(s.converged for s in solutions) else "max iterations"
+    close = columns[..., 1] >= _NEIGHBOURS * (1.0 - 1e-9) * columns[..., 0]
+    resolved = bool(close.all())
+    return GridDiagnostics(
+        method="grid/iterative" if solutions else "grid/direct",
+        n=statistics.n,
+        jitter=max(r.jitter for r in results),
+        status=status if resolved else status + "; unresolved",
+        grid_size=statistics.spec.size,
+        rank=max(r.rank for r in results),
+        dropped=max(r.dropped for r in results),
+        iterations=max((s.iterations for s in solutions), default=0),
+        residual=max((r.solutions[0].residual for r in results if r.solutions), default=0.0),
+        logdet_error=math.sqrt(sum(r.logdet_error**2 for r in results)),
+        resolved=resolved,
     )

@@ -73,15 +73,7 @@ class GridSpec:
         return _STEP * self.cells + 1
 
     def require_inside(self, h: Tensor, name: str) -> None:
-        """Refuse points outside the box.
-
-        Args:
-            h: points, ``(n, dim)``.
-            name: what an error message calls them.
-
-        Raises:
-            ValueError: with the largest coordinate.
-        """
+        """Refuse points ``h``, called ``name`` in the message, that are outside the box."""
         reach = float(h.detach().abs().max()) if h.numel() else 0.0
         if not reach <= 1.0:
             raise ValueError(

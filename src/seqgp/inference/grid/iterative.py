@@ -71,12 +71,12 @@ class System:
         self._factors = [list(component) for component in roots]
         self.shape = (len(roots), *(spectrum.size,) * roots.shape[1])
         self.count = math.prod(self.shape)
-        places = []
-        for q, component in enumerate(leading.basis.components):
-            place = torch.full_like(component.index[:, 0], q)
-            for j in range(component.index.shape[1]):
-                place = place * spectrum.size + component.index[:, j]
-            places.append(place)
+        # Where the leading eigenvectors stand among all.
+        steps = spectrum.size ** torch.arange(roots.shape[1] - 1, -1, -1)
+        places = [
+            q * spectrum.points + (component.index * steps).sum(1)
+            for q, component in enumerate(leading.basis.components)
+        ]
         self._block = torch.cat(places).to(roots.device)
         C = leading.gram.clone()
         C.diagonal().add_(noise)
@@ -112,8 +112,7 @@ class System:
 
     def solve(self, u: Tensor, warm: Tensor | None, tolerance: float) -> Solution:
         """``C⁻¹Pᵀu`` for ``u`` ``(k, size, …)``, from ``Pᵀ warm`` where warm has the shape of u."""
-        usable = warm is not None and warm.shape == u.shape
-        guess = self.project(warm) if warm is not None and usable else None
+        guess = None if warm is None or warm.shape != u.shape else self.project(warm)
         return conjugate_gradients(
             self.apply, self.precondition, self.project(u), guess, tolerance, MAX_ITERATIONS
         )

@@ -108,11 +108,6 @@ class GridPosterior(Posterior):
     Means and variances come from a table of local polynomials, made at its first use and the same
     for any number of points asked. Points must lie in the box ``[-1, 1]^d``; they are checked except in
     training on a GPU (``h`` with a gradient), where reading the answer back would stall it.
-
-    References:
-        Kernel Interpolation for Scalable Structured Gaussian Processes, Wilson and Nickisch 2015,
-        arXiv:1503.01057. Thoughts on Massively Scalable Gaussian Processes, Wilson, Dann and
-        Nickisch 2015, arXiv:1511.01870.
     """
 
     spec: GridSpec
