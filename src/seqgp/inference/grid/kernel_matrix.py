@@ -60,13 +60,19 @@ def toeplitz_columns(kernel: Kernel, spec: GridSpec, device: torch.device) -> Te
     return torch.stack([c.expand(batch, spec.dim, spec.size) for c in components], 1)
 
 
-def _components(kernel: Kernel, visible: list[int], dim: int, lags: Tensor) -> list[Tensor]:
-    """Columns ``(batch, dim, size)`` of each component; ``visible``: dimensions that reach it."""
-    if kernel.active_dims is not None:
+def _components(
+    kernel: Kernel, visible: list[int], dim: int, lags: Tensor, selected: bool = False
+) -> list[Tensor]:
+    """Columns ``(batch, dim, size)`` of each component.
+
+    ``visible`` are the dimensions that reach the kernel, ``selected`` says that its own selection of
+    them, active_dims, has been made already.
+    """
+    if kernel.active_dims is not None and not selected:
         visible = [visible[k] for k in kernel.active_dims.tolist()]
     if isinstance(kernel, ScaleKernel):
         # ScaleKernel takes over its base's active_dims and calls it past its own selection.
-        base = _components(kernel.base_kernel, _undo(kernel, visible, dim), dim, lags)
+        base = _components(kernel.base_kernel, visible, dim, lags, selected=True)
         return [_scaled(c, kernel.outputscale.reshape(-1)) for c in base]
     if isinstance(kernel, AdditiveKernel):
         return [c for k in kernel.kernels for c in _components(k, visible, dim, lags)]
@@ -78,16 +84,6 @@ def _components(kernel: Kernel, visible: list[int], dim: int, lags: Tensor) -> l
         return product
     _require_product(kernel, len(visible))
     return [_leaf(kernel, visible, dim, lags)]
-
-
-def _undo(kernel: ScaleKernel, visible: list[int], dim: int) -> list[int]:
-    """What the base of a scale kernel must be given so that its active_dims select ``visible``."""
-    if kernel.base_kernel.active_dims is None:
-        return visible
-    slots = list(range(dim))
-    for k, d in zip(kernel.base_kernel.active_dims.tolist(), visible, strict=True):
-        slots[k] = d
-    return slots
 
 
 def _leaf(kernel: Kernel, visible: list[int], dim: int, lags: Tensor) -> Tensor:
