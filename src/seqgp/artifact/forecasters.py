@@ -67,10 +67,8 @@ def rebuild_forecaster(header: ForecasterModel, shelf: Shelf) -> Forecaster:
     if isinstance(header.model, Estimator):
         forecaster.model_ = rebuild_estimator(header.model, shelf)
     else:
-        inputs_only = InputsOnly.__new__(InputsOnly)  # its constructor would fit it
-        inputs_only.inputs = header.model.inputs
-        inputs_only.model = rebuild_estimator(header.model.model, shelf)
-        forecaster.model_ = inputs_only
+        inner = rebuild_estimator(header.model.model, shelf)
+        forecaster.model_ = InputsOnly(header.model.inputs, inner)
     return forecaster
 
 

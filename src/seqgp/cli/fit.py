@@ -26,9 +26,7 @@ from seqgp.cli.threads import one_thread
 from seqgp.cli.times import find_time
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from seqgp.forecasting import Evaluation, Forecaster
+    from seqgp.forecasting import Dataset, Evaluation, Forecaster
 
 __all__ = ["EXAMPLE", "command"]
 
@@ -107,6 +105,7 @@ def command(
         check_place(report)
     df = read_data(data)
     from seqgp.forecasting import Forecaster
+    from seqgp.forecasting.model import default_model
 
     targets, known, past = names(target), names(inputs), names(past_inputs)
     time = time or find_time(df, {*targets, *known, *past})
@@ -131,9 +130,11 @@ def command(
         "random_state": seed,
         "device": device,
     }
-    train, held = _prepare(
-        forecaster, df, test, options | ({} if epochs is None else {"epochs": epochs})
-    )
+    if epochs is not None:
+        options["epochs"] = epochs
+    rows = forecaster.read(df)
+    train, held = _split(rows, test)
+    forecaster.model = default_model(rows.windows).set_params(**options)
     with one_thread():
         start = clock.perf_counter()
         with _interruptible() as stop:
@@ -147,7 +148,10 @@ def command(
         _say_done(forecaster, stopped, seconds)
         found = _score(forecaster, held)
         if report is not None and found is not None:
-            _report(forecaster, held, report)
+            from seqgp.report import write_report
+
+            write_report(forecaster, df[len(train) : len(train) + len(held)], report)
+            say(f"report in {report}")
         if len(held):
             _add(forecaster, held)
     forecaster.save(path)
@@ -178,30 +182,17 @@ def _stem(data: str) -> str:
     return name or "model"
 
 
-def _prepare(
-    forecaster: Forecaster, df: pd.DataFrame, test: float, options: dict[str, Any]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Check the whole table before minutes of training, set the model, and split the rows in time."""
-    import numpy as np
-
-    from seqgp.forecasting.fitting import default_model
-    from seqgp.forecasting.table import cut, read_table
-    from seqgp.forecasting.timeline import infer_step, read_times
-
-    layout = forecaster.layout
-    times = read_times(df, forecaster.time)
-    table = read_table(df, layout, forecaster.frequency or infer_step(times), times)
-    known = np.flatnonzero(np.isfinite(table.targets(layout)[table.own]).any(1))
-    n = int(known[-1]) + 1 if len(known) else len(df)  # rows after that are to be forecast
-    held = int(test * n)
-    if n - held < layout.need + 2:
+def _split(data: Dataset, test: float) -> tuple[Dataset, Dataset]:
+    """The rows to train on and those held back, refused before minutes of training if too few remain."""
+    train, held = data.split(test)
+    layout = data.layout
+    if len(train) < layout.need + 2:
         raise ValueError(
-            f"the table has {n} rows up to its last target, of which {held} are held back for scores; "
-            f"--lag {layout.lag} and --horizon {layout.horizon} need at least {layout.need + 2} to train "
-            "on: use a shorter lag, --test 0, or more rows"
+            f"the table has {len(train) + len(held)} rows up to its last target, of which {len(held)} are "
+            f"held back for scores; --lag {layout.lag} and --horizon {layout.horizon} need at least "
+            f"{layout.need + 2} to train on: use a shorter lag, --test 0, or more rows"
         )
-    forecaster.model = default_model(cut(table, layout).windows).set_params(**options)
-    return df.iloc[: n - held], df.iloc[n - held : n]
+    return train, held
 
 
 @contextmanager
@@ -226,7 +217,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 def _say_done(forecaster: Forecaster, stopped: bool, seconds: float) -> None:
     report = forecaster.data_report_
-    model = getattr(forecaster.model_, "model", forecaster.model_)  # that of a free run wraps one
+    model = forecaster.estimator_
     epochs = int(model.history_.epoch.max()) if len(model.history_) else 0
     kept = f"the state kept is that of epoch {model.best_epoch_}"
     if model.others_:
@@ -244,8 +235,8 @@ def _say_done(forecaster: Forecaster, stopped: bool, seconds: float) -> None:
         )
 
 
-def _score(forecaster: Forecaster, held: pd.DataFrame) -> Evaluation | None:
-    """Scores on the rows held back; a trained model is not lost where there are none to be had."""
+def _score(forecaster: Forecaster, held: Dataset) -> Evaluation | None:
+    """Scores on the rows held back; a trained model is not lost if none can be computed."""
     if not len(held):
         return None
     try:
@@ -255,14 +246,7 @@ def _score(forecaster: Forecaster, held: pd.DataFrame) -> Evaluation | None:
         return None
 
 
-def _report(forecaster: Forecaster, held: pd.DataFrame, path: Path) -> None:
-    from seqgp.report import write_report
-
-    write_report(forecaster, held, path)
-    say(f"report in {path}")
-
-
-def _add(forecaster: Forecaster, held: pd.DataFrame) -> None:
-    """Let the model know the rows held back, so that forecasts start after them."""
+def _add(forecaster: Forecaster, held: Dataset) -> None:
+    """Update the model with the rows held back, so that forecasts start after them."""
     forecaster.update(held)
-    say("the scores are of those held back, unseen rows; the saved model has been given them since")
+    say("the scores are those of rows held back; the saved model has been updated with them since")

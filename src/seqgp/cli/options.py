@@ -94,5 +94,5 @@ def known_rows(forecaster: Forecaster, df: pd.DataFrame) -> int | None:
     state = forecaster.state_
     if state.kind == "row" and forecaster.time is None:
         return None
-    times = times_like(df, forecaster.time, state)
+    times = times_like(df, state.known_rows(), forecaster.time)
     return int((times <= forecaster.history_.index[-1]).sum())

@@ -1,28 +1,40 @@
-"""Forecasts from a rolling origin: what a forecaster would have said, time after time."""
+"""Backtests: the forecasts that a forecaster would have made, from a rolling origin."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from seqgp.forecasting.results import Backtest, column
-from seqgp.forecasting.running import MissingValuesError
-from seqgp.forecasting.simulation import tails_of
-from seqgp.forecasting.table import read_table
-from seqgp.forecasting.timeline import infer_step, read_times
+from seqgp.forecasting.model import dof_of
+from seqgp.forecasting.predict import column
+from seqgp.forecasting.reading import MissingValuesError
 from seqgp.metrics import scores
 
 if TYPE_CHECKING:
     from seqgp.forecasting.forecaster import Forecaster
 
-__all__ = ["run_backtest"]
+__all__ = ["Backtest", "run_backtest"]
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """Forecasts from many origins, and their scores."""
+
+    forecasts: pd.DataFrame
+    """One row for each origin and step: ``origin`` (the last known time), ``time``, ``step``, the
+    true targets, and columns as :attr:`Forecast.frame` has them."""
+    metrics: pd.DataFrame
+    """Scores indexed by ``step``, the last row ``"all"``; with several targets by target and step."""
+    skipped: int
+    """Origins left out because values right before them are missing."""
 
 
 def run_backtest(
@@ -31,40 +43,46 @@ def run_backtest(
     horizon: int,
     stride: int,
     refit: bool,
-    start: Any,
+    start: float | str | pd.Timestamp,
     **options: Any,
 ) -> Backtest:
-    """See :meth:`seqgp.Forecaster.backtest`; ``options`` go to ``forecast``."""
-    layout = forecaster.layout
-    times = read_times(df, forecaster.time)
-    step = forecaster.frequency or infer_step(times)
-    table = read_table(df, layout, step, times)
-    rows = pd.DataFrame(table.values, table.times, list(layout.columns))
+    """Forecast from a rolling origin; see :meth:`seqgp.Forecaster.backtest`.
+
+    Args:
+        forecaster: with the options to fit with; it is not changed.
+        df: all rows.
+        horizon: rows to forecast from each origin.
+        stride: rows between origins.
+        refit: whether to fit anew at each origin, or to update.
+        start: the first origin: a share of the rows, or the first time to forecast.
+        **options: of :meth:`seqgp.Forecaster.forecast`.
+    """
+    data = forecaster.read(df)
+    layout, times, step = data.layout, data.table.times, data.table.step
+    rows = pd.DataFrame(data.table.values, times.rename(None), list(layout.columns))
     targets = list(layout.targets)
-    origins = range(_first(rows.index, start), len(rows) - horizon + 1, stride)
+    origins = range(_first(times, start), len(rows) - horizon + 1, stride)
     if not origins:
         raise ValueError(
             f"no forecast of {horizon} rows fits after start={start!r} in {len(rows)} rows: start earlier, "
             "or use a shorter horizon"
         )
-    # A copy on rows that are complete in time already, so the index is their time.
+    # The copy is given the rows of the table, whose times are their index.
     copy = type(forecaster)(
         **forecaster.params() | {"time": None, "frequency": step if isinstance(step, str) else None}
     )
-    scale: Any = None
+    scale: Array | None = None
     parts: list[pd.DataFrame] = []
-    tails: list[Array] = []
-    free = layout.feeds_back and layout.horizon == 1  # a mixture of draws, scored as a Gaussian
+    dofs: list[Array] = []
+    known = 0  # rows that the copy has been given
     for origin in origins:
         if scale is None or refit:
-            copy.fit(rows.iloc[:origin])
+            copy.fit(data.head(origin))
             scale = copy.state_.target_std if scale is None else scale
-        else:
-            new = rows.loc[copy.history_.index[-1] :].iloc[1:]
-            new = new.iloc[: origin - len(rows) + len(new)]
-            if new[targets].notna().to_numpy().any():
-                copy.update(new)
-        if copy.history_.index[-1] != rows.index[origin - 1]:
+        elif np.isfinite(data.targets[known:origin]).any():
+            copy.update(data.head(origin).since(known))
+        known = int(times.get_indexer(copy.history_.index[-1:])[0]) + 1
+        if known != origin:
             continue  # the newest row has no target to start from
         ahead = rows.iloc[origin : origin + horizon]
         try:
@@ -72,30 +90,24 @@ def run_backtest(
         except MissingValuesError:
             continue
         part = pd.DataFrame(
-            {
-                "origin": rows.index[origin - 1],
-                "time": ahead.index,
-                "step": np.arange(1, horizon + 1),
-            }
+            {"origin": times[origin - 1], "time": ahead.index, "step": np.arange(1, horizon + 1)}
         )
-        parts.append(
-            pd.concat(
-                [part, ahead[targets].reset_index(drop=True), frame.reset_index(drop=True)], axis=1
-            )
-        )
-        dof = math.inf if free else tails_of(copy.model_)
-        tails.append(np.broadcast_to(dof, (horizon, len(targets))))
-    if not parts:
+        truth, frame = ahead[targets].reset_index(drop=True), frame.reset_index(drop=True)
+        parts.append(pd.concat([part, truth, frame], axis=1))
+        # Free runs are mixtures of many distributions: scored as Gaussians.
+        dof = math.inf if layout.runs_freely else dof_of(copy.model_)
+        dofs.append(np.broadcast_to(dof, (horizon, len(targets))))
+    if scale is None or not parts:
         raise ValueError(
             f"values are missing before every one of the {len(origins)} origins: use a shorter lag, "
             "another stride, or missing='interpolate'"
         )
     forecasts = pd.concat(parts, ignore_index=True)
-    metrics = _metrics(forecasts, targets, scale, np.concatenate(tails))
+    metrics = _metrics(forecasts, targets, scale, np.concatenate(dofs))
     return Backtest(forecasts, metrics, len(origins) - len(parts))
 
 
-def _first(times: pd.Index, start: Any) -> int:
+def _first(times: pd.Index, start: float | str | pd.Timestamp) -> int:
     """The row to forecast first."""
     if isinstance(start, float):
         if not 0.0 < start < 1.0:
@@ -103,15 +115,16 @@ def _first(times: pd.Index, start: Any) -> int:
                 f"start={start:g}, expected a share of the rows between 0 and 1, or a time"
             )
         return int(start * len(times))
+    when: Any = start
     if isinstance(times, pd.DatetimeIndex):
-        start = pd.Timestamp(start)
-        if start.tzinfo is None and times.tz is not None:
-            start = start.tz_localize(times.tz)
-    return int(times.searchsorted(start))
+        when = pd.Timestamp(start)
+        if when.tzinfo is None and times.tz is not None:
+            when = when.tz_localize(times.tz)
+    return int(times.searchsorted(when))
 
 
 def _metrics(
-    forecasts: pd.DataFrame, targets: Sequence[str], scale: Any, dof: Array
+    forecasts: pd.DataFrame, targets: Sequence[str], scale: Array, dof: Array
 ) -> pd.DataFrame:
     """Scores of each target by step, then over all steps; ``dof`` is ``(rows, outputs)``."""
     tables = {}

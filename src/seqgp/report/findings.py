@@ -21,9 +21,8 @@ from seqgp.forecasting import (
     MissingValuesError,
 )
 from seqgp.forecasting.columns import read_columns
-from seqgp.forecasting.reading import frame_table, history_table, times_like
-from seqgp.forecasting.table import cut
-from seqgp.forecasting.timeline import ending
+from seqgp.forecasting.reading import prediction_dataset, times_like
+from seqgp.forecasting.times import ending
 from seqgp.means import LinearMean
 from seqgp.plots.canvas import thin
 from seqgp.training import encode
@@ -89,7 +88,7 @@ def gather(forecaster: Forecaster, df: pd.DataFrame) -> Findings:
     """Evaluate on the rows of ``df``; on those after the training data alone where there are enough."""
     end = forecaster.history_.index[-1]
     state, layout = forecaster.state_, forecaster.layout
-    times = times_like(df, forecaster.time, state)
+    times = times_like(df, state.known_rows(), forecaster.time)
     # Numbers that pandas gave to rows without any say nothing about which rows they are.
     named = state.kind == "time" or not isinstance(times, pd.RangeIndex) or times[0] != 0
     later = np.asarray(times > end)
@@ -101,10 +100,9 @@ def gather(forecaster: Forecaster, df: pd.DataFrame) -> Findings:
     evaluation = forecaster.evaluate(given)
     if given is not df:  # the rows before were needed for the first windows only
         evaluation = replace(evaluation, frame=evaluation.frame[evaluation.frame.index > end])
-    model = forecaster.model_
     return Findings(
         forecaster=forecaster,
-        estimator=model.model if isinstance(model, InputsOnly) else model,
+        estimator=forecaster.estimator_,
         evaluation=evaluation,
         given=given,
         rows=len(df),
@@ -118,7 +116,7 @@ def gather(forecaster: Forecaster, df: pd.DataFrame) -> Findings:
 def _seen(forecaster: Forecaster, evaluation: Evaluation) -> int:
     """Rows predicted that lie in the training data."""
     state = forecaster.state_
-    known = history_table(state).times
+    known = state.known_rows().times
     first: Any = (
         pd.Timestamp(state.report.first) if state.kind == "time" else int(state.report.first)
     )
@@ -141,19 +139,15 @@ def _ahead(forecaster: Forecaster, df: pd.DataFrame, evaluation: Evaluation) -> 
 
 
 def _latent(forecaster: Forecaster, df: pd.DataFrame) -> Latent | None:
-    model = forecaster.model_
-    estimator = model.model if isinstance(model, InputsOnly) else model
+    model, estimator = forecaster.model_, forecaster.estimator_
     if not isinstance(estimator, SequenceGP):
         return None
     layout = forecaster.layout
-    table, first = frame_table(df, layout, forecaster.state_, forecaster.time)
-    pieces = cut(table, layout)
-    rows = np.flatnonzero(pieces.complete & (pieces.windows.time >= first))
-    chosen = rows[thin(len(rows), _MOST_WINDOWS)]
-    windows = pieces.windows.subset(chosen)
-    X = windows[:]
-    if isinstance(model, InputsOnly):
-        X[:, :, model.inputs :] = 0.0  # what the model sees in their place
+    known = forecaster.state_.known_rows()
+    data = prediction_dataset(df, known, layout, forecaster.time)
+    rows = data.complete_windows()
+    windows = rows.subset(thin(len(rows), _MOST_WINDOWS))
+    X = model.hide_targets(windows) if isinstance(model, InputsOnly) else windows[:]
     _, std = estimator.predict(X, return_std=True)
     H = encode(
         estimator.network_, windows_on(estimator.posterior_.noise.device, X, estimator.x_scaler_)
@@ -167,7 +161,7 @@ def _latent(forecaster: Forecaster, df: pd.DataFrame) -> Latent | None:
         part = mean.cpu().numpy().reshape(shape) * used
     return Latent(
         H=H.cpu().numpy(),
-        y=table.targets(layout)[windows.time],
+        y=data.targets[windows.time],
         std=np.reshape(std, shape),
         part=part,
         windows=len(rows),

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from seqgp import plots
-from seqgp.forecasting.results import column
+from seqgp.forecasting.predict import column
 from seqgp.report.findings import Findings, Latent
 from seqgp.report.formats import duration, listed
 from seqgp.report.page import figure, figures, section, tag

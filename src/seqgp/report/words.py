@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from seqgp.estimator import SequenceNet
-from seqgp.forecasting.results import column
+from seqgp.forecasting.predict import column
 from seqgp.metrics import MATTERS, clearly_off
 from seqgp.plots import observed_coverage
 from seqgp.report.findings import Findings
