@@ -1,4 +1,4 @@
-"""``seqgp fit``: from a table to a model file, with scores on rows that training did not see."""
+"""``seqgp fit``: from a table to a model file, with scores on rows held back from training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqgp.cli.files import PIPE, check_place, read_data
+from seqgp.cli.files import PIPE, check_place, find_time, read_data
 from seqgp.cli.options import Data, Force, Json, check_model_path, names
 from seqgp.cli.show import (
     evaluation_document,
@@ -23,7 +23,6 @@ from seqgp.cli.show import (
     warn_if_narrow,
 )
 from seqgp.cli.threads import one_thread
-from seqgp.cli.times import find_time
 
 if TYPE_CHECKING:
     from seqgp.forecasting import Dataset, Evaluation, Forecaster
@@ -40,16 +39,17 @@ def command(
         str | None, typer.Option(metavar="NAMES", help="Columns known in advance.")
     ] = None,
     past_inputs: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Columns known up to now only.")
+        str | None, typer.Option(metavar="NAMES", help="Columns known only up to the present.")
     ] = None,
     time: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of times; else found, or rows count.")
+        str | None, typer.Option(metavar="NAME", help="Time column; by default the one with dates.")
     ] = None,
     frequency: Annotated[
-        str | None, typer.Option(metavar="STEP", help="From row to row: h, 15min, D; else found.")
+        str | None,
+        typer.Option(metavar="STEP", help="Time step: h, 15min, D; by default inferred."),
     ] = None,
-    lag: Annotated[int, typer.Option(metavar="N", help="Rows that a prediction looks back.")] = 48,
-    horizon: Annotated[int, typer.Option(metavar="N", help="Rows that it looks ahead.")] = 1,
+    lag: Annotated[int, typer.Option(metavar="N", help="Rows in a window.")] = 48,
+    horizon: Annotated[int, typer.Option(metavar="N", help="Rows ahead that are predicted.")] = 1,
     mode: Annotated[
         str, typer.Option(metavar="M", help="Or regression, simulation.")
     ] = "autoregression",
@@ -63,38 +63,36 @@ def command(
         str, typer.Option(metavar="HOW", help="Windows with gaps: drop, interpolate.")
     ] = "drop",
     max_gap: Annotated[
-        int, typer.Option(metavar="N", help="Longest gap to interpolate, rows.")
+        int, typer.Option(metavar="N", help="Longest gap to interpolate, in rows.")
     ] = 3,
     encoder: Annotated[
         str, typer.Option(metavar="E", help="Or gru, rnn, narx, lstm-peephole.")
     ] = "lstm",
-    hidden: Annotated[int, typer.Option(metavar="N", help="Units of the network.")] = 64,
+    hidden: Annotated[int, typer.Option(metavar="N", help="Hidden units of the network.")] = 64,
     epochs: Annotated[
-        int | None, typer.Option(metavar="N", help="Passes over the data; else by its size.")
+        int | None, typer.Option(metavar="N", help="By default fewer for larger tables.")
     ] = None,
-    restarts: Annotated[
-        int, typer.Option(metavar="N", help="Trainings that predict together.")
-    ] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the random numbers.")] = 0,
+    restarts: Annotated[int, typer.Option(metavar="N", help="Members of the ensemble.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of random numbers.")] = 0,
     device: Annotated[str, typer.Option(metavar="D", help="Or cpu, cuda.")] = "auto",
     test: Annotated[
-        float, typer.Option(metavar="SHARE", help="The last rows, held back for scores.")
+        float, typer.Option(metavar="SHARE", help="Of the rows, held back for scores.")
     ] = 0.1,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Model file; else DATA's name .seqgp.")
+        Path | None, typer.Option(metavar="FILE", help="Model file; by default DATA.seqgp.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also a web page on the test rows.")
+        Path | None, typer.Option(metavar="FILE", help="Also write a report on the test rows.")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Kept up to date; gone on from if there.")
+        Path | None, typer.Option(metavar="FILE", help="Written every epoch, resumed if it exists.")
     ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Train a model on a table.
 
-    The last rows are held back for honest scores, then added to the model, so that forecasts
+    The last rows are held back for scores; then the model is updated with them, so that forecasts
     start at the end of the table. Ctrl-C keeps the best model so far.
     """
     if not 0.0 <= test < 1.0:
@@ -197,7 +195,7 @@ def _split(data: Dataset, test: float) -> tuple[Dataset, Dataset]:
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Within it the first Ctrl-C only makes the function it gives say True; the second ends all."""
+    """Gives a function that tells whether Ctrl-C has been pressed; the second one ends the program."""
     asked = False
 
     def handle(number: int, frame: Any) -> None:
@@ -206,7 +204,9 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         asked = True
         # Straight to the descriptor: the signal may have come in the middle of another write.
-        os.write(2, b"\nstopping: the best model so far is kept (Ctrl-C again to end at once)\n")
+        os.write(
+            2, b"\nstopping: the best model so far is kept (press Ctrl-C again to quit at once)\n"
+        )
 
     before = signal.signal(signal.SIGINT, handle)
     try:
@@ -221,7 +221,7 @@ def _say_done(forecaster: Forecaster, stopped: bool, seconds: float) -> None:
     epochs = int(model.history_.epoch.max()) if len(model.history_) else 0
     kept = f"the state kept is that of epoch {model.best_epoch_}"
     if model.others_:
-        kept = f"{1 + len(model.others_)} trainings predict together"
+        kept = f"the model is an ensemble of {1 + len(model.others_)} members"
     say(
         f"{'stopped by Ctrl-C' if stopped else 'trained'} after {epochs} epochs in "
         f"{seconds:.0f} s; {kept}"

@@ -89,10 +89,7 @@ def check_model_path(path: Path, force: bool) -> None:
 
 def known_rows(forecaster: Forecaster, df: pd.DataFrame) -> int | None:
     """How many rows the model had at fit or in an update; None where rows are only counted."""
-    from seqgp.forecasting.reading import times_like
-
     state = forecaster.state_
     if state.kind == "row" and forecaster.time is None:
         return None
-    times = times_like(df, state.known_rows(), forecaster.time)
-    return int((times <= forecaster.history_.index[-1]).sum())
+    return int((forecaster.reader.times(df) <= forecaster.history_.index[-1]).sum())

@@ -191,11 +191,10 @@ def _scores(
 
     from seqgp.forecasting.columns import read_columns
     from seqgp.forecasting.predict import column
-    from seqgp.forecasting.reading import times_like
     from seqgp.metrics import pit, scores, share_error
 
     state, targets = forecaster.state_, forecaster.layout.targets
-    run = frame.reindex(times_like(df, state.known_rows(), forecaster.time))
+    run = frame.reindex(forecaster.reader.times(df))
     found = {}
     for target, unit in zip(targets, state.target_std, strict=True):
         mean, std = (run[column(target, name, targets)].to_numpy() for name in ("mean", "std"))

@@ -1,7 +1,6 @@
 """Forecasts: frames in and out, many steps ahead, free simulation and training for it."""
 
-from seqgp.forecasting.backtest import Backtest
-from seqgp.forecasting.evaluate import Evaluation
+from seqgp.forecasting.evaluate import Backtest, Evaluation
 from seqgp.forecasting.forecaster import Forecaster
 from seqgp.forecasting.frames import Dataset
 from seqgp.forecasting.model import InputsOnly, Linear

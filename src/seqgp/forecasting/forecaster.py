@@ -12,11 +12,9 @@ from sklearn.exceptions import NotFittedError
 
 from seqgp.data.checks import check_int
 from seqgp.estimator.base import SequenceRegressor
-from seqgp.forecasting import reading
-from seqgp.forecasting.backtest import Backtest, run_backtest
-from seqgp.forecasting.evaluate import Evaluation, evaluate
+from seqgp.forecasting.evaluate import Backtest, Evaluation, evaluate, run_backtest
 from seqgp.forecasting.fit import fit_dataset, update_dataset
-from seqgp.forecasting.frames import Dataset, Layout, check_layout
+from seqgp.forecasting.frames import Dataset, Layout, as_names, check_choice, check_layout
 from seqgp.forecasting.model import TrainedModel, estimator_of, interval_radius
 from seqgp.forecasting.predict import (
     SAMPLES,
@@ -26,9 +24,9 @@ from seqgp.forecasting.predict import (
     follow_targets,
     forecast_rows,
     predict,
-    predict_latent,
     prediction_frame,
 )
+from seqgp.forecasting.reading import Reader, as_dataset, training_dataset
 from seqgp.forecasting.state import DataReport, ForecasterState
 from seqgp.forecasting.times import as_dates, as_step
 
@@ -41,8 +39,8 @@ class Forecaster:
     """Forecasts of one or several columns of a time series, with calibrated error bars.
 
     The prediction for a time ``τ`` comes from a window of ``lag`` rows: in autoregression the
-    targets and ``past_inputs`` up to ``τ - horizon``, and beside them ``inputs`` and calendar features,
-    known in advance, up to ``τ`` itself.
+    targets and ``past_inputs`` up to ``τ - horizon``, and ``inputs`` and calendar features, known in
+    advance, up to ``τ``.
 
     Args:
         target: column to predict, or several.
@@ -56,7 +54,7 @@ class Forecaster:
         mode: ``"autoregression"``; ``"regression"``: from inputs alone; ``"simulation"``:
             autoregression trained for long free runs, as in system identification.
         calendar: any of ``"hour"``, ``"weekday"``, ``"yearday"``, as sines and cosines.
-        holidays: days marked in a feature of their own.
+        holidays: days marked in a further feature.
         frequency: pandas offset between rows; by default the most common step.
         missing: ``"drop"``: leave out windows with a missing value; ``"interpolate"``: fill
             gaps of up to ``max_gap`` rows first. Interpolated targets serve as inputs only: they are never
@@ -67,10 +65,7 @@ class Forecaster:
 
     Attributes:
         model_: the fitted model.
-        estimator_: its estimator: the model itself, or in simulation mode the one inside it.
         state_: everything else that was learned, see :class:`seqgp.forecasting.ForecasterState`.
-        data_report_: what ``fit`` found in the data and did about it.
-        history_: the newest known rows, from which forecasts start.
 
     >>> import numpy as np
     >>> from seqgp import SequenceGP
@@ -102,25 +97,23 @@ class Forecaster:
         model: SequenceRegressor | None = None,
     ) -> None:
         self.target = target if isinstance(target, str) else tuple(target)
-        self.inputs = _listed("inputs", inputs)
-        self.past_inputs = _listed("past_inputs", past_inputs)
+        self.inputs = as_names("inputs", inputs)
+        self.past_inputs = as_names("past_inputs", past_inputs)
         self.time = time
         self.lag = check_int("lag", lag, least=1)
         self.horizon = check_int("horizon", horizon, least=1)
         self.mode = mode
-        self.calendar = tuple(dict.fromkeys(_listed("calendar", calendar)))
-        self.holidays = as_dates(_listed("holidays", holidays))
+        self.calendar = tuple(dict.fromkeys(as_names("calendar", calendar)))
+        self.holidays = as_dates(as_names("holidays", holidays))
         self.frequency = None if frequency is None else as_step(frequency)
         self.missing = missing
         self.max_gap = check_int("max_gap", max_gap, least=1)
         self.model = model
-        if missing not in {"drop", "interpolate"}:
-            raise ValueError(f"missing={missing!r} is not known: use one of drop, interpolate")
+        check_choice("missing", missing, ("drop", "interpolate"))
         check_layout(self.layout, time)
         if model is not None and not isinstance(model, SequenceRegressor):
-            raise ValueError(
-                f"model is a {type(model).__name__}, expected a SequenceGP, a SequenceNet or None"
-            )
+            got = type(model).__name__
+            raise ValueError(f"model is a {got}, expected a SequenceGP, a SequenceNet or None")
 
     @property
     def layout(self) -> Layout:
@@ -145,30 +138,28 @@ class Forecaster:
 
     @property
     def estimator_(self) -> SequenceRegressor:
-        """The fitted estimator."""
+        """The fitted estimator: ``model_``, or the one inside it if past targets are hidden from that."""
         return estimator_of(self.model_)
 
     @property
     def data_report_(self) -> DataReport:
-        """What ``fit`` found in the data, and did about it."""
+        """What ``fit`` found in the data and did about it."""
         return self._fitted().report
 
     @property
     def history_(self) -> pd.DataFrame:
-        """The newest known rows, one step apart, indexed by time."""
-        known = self._fitted().known_rows()
+        """The newest known rows, indexed by time; forecasts start from them."""
+        known = self.reader.known
         return pd.DataFrame(known.values, known.times, list(self.layout.columns))
 
-    def read(self, df: pd.DataFrame) -> Dataset:
-        """Read and cut a frame once, for ``fit``, ``evaluate`` and ``update`` on parts of it.
+    @property
+    def reader(self) -> Reader:
+        """Reads frames as continuations of the known rows."""
+        return Reader(self.layout, self.time, self._fitted().known_rows())
 
-        >>> import numpy as np
-        >>> data = Forecaster("y", lag=4).read(pd.DataFrame({"y": np.arange(100.0)}))
-        >>> training, held_back = data.split(0.1)
-        >>> len(training), len(held_back)
-        (90, 10)
-        """
-        return reading.training_dataset(df, self.layout, self.time, self.frequency)
+    def read(self, df: pd.DataFrame) -> Dataset:
+        """Read a frame and cut its windows once: ``fit``, ``evaluate`` and ``update`` take parts of it."""
+        return training_dataset(df, self.layout, self.time, self.frequency)
 
     def fit(
         self,
@@ -180,17 +171,16 @@ class Forecaster:
         """Train on the rows of ``df``.
 
         Args:
-            df: the training rows, or what :meth:`read` made of them.
+            df: the training rows, or the first part of what :meth:`read` returned.
             validation: rows to choose the best epoch and to calibrate on; by default the last of ``df``.
             stop: asked now and then whether to end training early, with the best state so far.
             checkpoint: file that is written after every epoch, and from which training resumes if it
                 exists; see :meth:`seqgp.SequenceGP.fit`. Not in simulation mode, which trains many models.
         """
-        data = df if isinstance(df, Dataset) else self.read(df)
-        held = None
+        data, held = as_dataset(df, self.layout, self.read), None
         if validation is not None:
             known = data.until_last_target().table
-            held = reading.validation_windows(validation, known, self.layout, self.time)
+            held = Reader(self.layout, self.time, known).validation_windows(validation)
         self.model_, self.state_ = fit_dataset(data, self.model, held, stop, checkpoint)
         return self
 
@@ -202,38 +192,31 @@ class Forecaster:
         interval: float | None = None,
         adaptive: bool = False,
     ) -> pd.DataFrame:
-        """Mean, deviation and quantiles for every row of ``df`` that has a complete window.
+        """Mean, standard deviation and quantiles for every row of ``df`` that has a complete window.
 
         Columns ``mean``, ``std``, ``q0.025`` ...; with several targets ``load.mean`` and so on.
-        Other rows are NaN, and ``frame.attrs["counts"]`` says how many and why. The target at a row's
-        own time may be missing. A frame that directly continues the known data starts from it. In
-        simulation mode this is one free run, from the first rows on.
+        Other rows are NaN, counted by reason in ``frame.attrs["counts"]``. The target at a row's own time
+        may be missing. In simulation mode this is one free run.
 
         Args:
-            df: the rows, and those before them that the first windows need.
-            quantiles: levels. By default quantiles are those of Student's t with the model's ``dof_``,
-                in simulation mode of sampled paths; they are calibrated if the model is.
+            df: the rows, and those that the first windows need unless they continue the known data.
+            quantiles: levels; quantiles are those of Student's t, in simulation mode of sampled paths.
             observed: whether ``std`` and quantiles are those of an observation, or of the latent
-                function, without noise. Fewer observations than their level says lie below the latter.
+                function, without noise.
             interval: level of a conformal interval, 0.95 for 95%: columns ``low`` and ``high`` contain
                 an observation with at least that probability, whatever the distribution, if its error
                 is exchangeable with those of the validation rows, as without distribution shift; see
                 :meth:`seqgp.SequenceGP.interval`.
             adaptive: whether quantiles follow the targets of ``df`` that are known when each row is
-                predicted, ``horizon`` rows before it. In the long run the share of targets below each
-                is its level, under distribution shift too; of a single row nothing is promised. See
-                :class:`seqgp.AdaptiveQuantiles`. Rows of the training data have smaller errors than
-                new ones: begin ``df`` after them.
+                predicted. In the long run the share of targets below each is its level, under
+                distribution shift too; nothing is guaranteed for a single row. See
+                :class:`seqgp.AdaptiveQuantiles`. Begin ``df`` after the training data.
         """
-        levels = check_quantiles(quantiles)
-        state, layout = self._fitted(), self.layout
+        state, layout, levels = self._fitted(), self.layout, check_quantiles(quantiles)
         check_kind(layout.mode, observed, interval, adaptive)
         optional = () if layout.feeds_back or adaptive else layout.targets
-        data = reading.prediction_dataset(df, state.known_rows(), layout, self.time, optional)
-        carrier = state.carrier
-        found = (
-            predict(self.model_, carrier, data) if observed else predict_latent(self.model_, data)
-        )
+        data = self.reader.dataset(df, optional)
+        found = predict(self.model_, state.carrier, data, observed)
         followed = follow_targets(found, data, levels) if adaptive and levels else None
         radius = None if interval is None else interval_radius(self.model_, interval)
         return prediction_frame(data, found, levels, followed, radius)
@@ -249,9 +232,9 @@ class Forecaster:
     ) -> Forecast:
         """Forecast the rows after the known data, or after the newest rows ``df``.
 
-        With ``horizon=1`` at construction the model runs freely: samples of its predictions are fed back
-        as past targets, and past inputs by a linear autoregression. Otherwise each row is predicted on
-        its own, and its samples are independent of those of other rows.
+        If the forecaster has ``horizon=1``, samples of its predictions are fed back as past targets, and
+        those of a linear autoregression as past inputs. Otherwise each row is predicted on its own, and
+        its samples are independent of those of other rows.
 
         Args:
             horizon: how many rows.
@@ -261,13 +244,9 @@ class Forecaster:
             quantiles: levels.
             seed: of the samples.
         """
-        state, layout = self._fitted(), self.layout
-        known = state.known_rows()
-        if df is not None:
-            known = reading.newest_rows(df, known, layout, self.time)
-        steps = check_int("horizon", horizon, least=1)
-        data = reading.forecast_dataset(known, layout, steps, future, self.time)
-        return forecast_rows(self.model_, state.carrier, data, quantiles, samples, seed)
+        reader = self.reader if df is None else self.reader.starting_from(df)
+        data = reader.forecast_dataset(check_int("horizon", horizon, least=1), future)
+        return forecast_rows(self.model_, self.state_.carrier, data, quantiles, samples, seed)
 
     def simulate(
         self,
@@ -288,30 +267,26 @@ class Forecaster:
             seed: of the samples.
             feedback: ``"sample"``, or ``"mean"`` to feed means back: no paths, Gaussian quantiles.
         """
-        state, layout = self._fitted(), self.layout
-        if not layout.runs_freely:
+        if not self.layout.runs_freely:
             raise ValueError(
                 f"simulate feeds predictions of one step back, and this forecaster has mode={self.mode!r}, "
                 f"horizon={self.horizon}: use predict, or mode='autoregression' with horizon=1"
             )
-        known = reading.newest_rows(init, state.known_rows(), layout, self.time)
-        data = reading.forecast_dataset(known, layout, None, df_inputs, self.time)
-        return forecast_rows(self.model_, state.carrier, data, quantiles, samples, seed, feedback)
+        data = self.reader.starting_from(init).forecast_dataset(None, df_inputs)
+        carrier = self.state_.carrier
+        return forecast_rows(self.model_, carrier, data, quantiles, samples, seed, feedback)
 
     def evaluate(self, df: pd.DataFrame | Dataset, adaptive: bool = False) -> Evaluation:
         """Predict the rows of ``df`` and score them beside persistence and ridge, on the same rows.
 
         Args:
-            df: the rows, or a part of what :meth:`read` made of a frame.
-            adaptive: whether the model's quantiles, coverages and widths are those of intervals that
-                follow the targets, as in :meth:`predict`. NLPD, CRPS and PIT remain those of its
-                distribution, and the baselines remain as they are.
+            df: the rows, or a part of what :meth:`read` returned.
+            adaptive: whether quantiles, coverages and widths of the model are those of adaptive quantiles,
+                see :meth:`predict`. NLPD, CRPS and PIT remain those of its distribution.
         """
-        state = self._fitted()
         check_kind(self.mode, adaptive=adaptive)
-        if not isinstance(df, Dataset):
-            df = reading.prediction_dataset(df, state.known_rows(), self.layout, self.time)
-        return evaluate(self.model_, state, df, adaptive)
+        data = as_dataset(df, self.layout, self.reader.dataset)
+        return evaluate(self.model_, self.state_, data, adaptive)
 
     def backtest(
         self,
@@ -326,8 +301,7 @@ class Forecaster:
     ) -> Backtest:
         """Forecast from one origin after another, each time from the rows before it alone.
 
-        A copy of this forecaster is fitted on the rows before the first origin, and then updated with
-        the rows up to each of the others. This forecaster is not changed.
+        A copy of this forecaster is fitted before the first origin, and updated up to each of the others.
 
         Args:
             df: all rows.
@@ -354,17 +328,14 @@ class Forecaster:
     def update(self, df: pd.DataFrame | Dataset) -> Self:
         """Add rows after the known ones: the GP is conditioned on them as if it had had them at fit.
 
-        The network, the kernel's parameters and the scales stay as they are. Rows may be skipped, and
-        count as missing. A :class:`seqgp.SequenceNet` has no posterior: only the newest rows change.
+        The network, the kernel's parameters and the scales stay as they are. A
+        :class:`seqgp.SequenceNet` has no posterior: only the newest rows change.
 
-        Args:
-            df: the new rows, or a part of what :meth:`read` made of a frame. Rows numbered from 0 are
-                taken as the next ones.
+        ``df`` has the new rows, or is a part of what :meth:`read` returned. Times that it skips are
+        missing rows; rows numbered from 0 are taken as the next ones.
         """
-        state = self._fitted()
-        if not isinstance(df, Dataset):
-            df = reading.new_dataset(df, state.known_rows(), self.layout, self.time)
-        self.state_ = update_dataset(self.model_, state, df)
+        data = as_dataset(df, self.layout, self.reader.new_dataset)
+        self.state_ = update_dataset(self.model_, self.state_, data)
         return self
 
     def save(self, path: str | Path) -> None:
@@ -377,9 +348,3 @@ class Forecaster:
         if not hasattr(self, "state_"):
             raise NotFittedError("this Forecaster is not fitted yet: call fit first")
         return self.state_
-
-
-def _listed(what: str, names: Sequence[Any]) -> tuple[Any, ...]:
-    if isinstance(names, str):
-        raise ValueError(f"{what} is the text {names!r}, expected a list: write [{names!r}]")
-    return tuple(names)

@@ -7,16 +7,27 @@ baselines, evaluation and updates work on parts of that dataset.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from seqgp.data import WindowSet
-from seqgp.forecasting.times import CYCLES, Step, calendar_features, calendar_names
+from seqgp.forecasting.times import CYCLES, Step, calendar_features, calendar_names, time_grid
 
-__all__ = ["Dataset", "Layout", "Table", "check_layout", "cut", "fill_gaps"]
+__all__ = [
+    "Dataset",
+    "Layout",
+    "Table",
+    "as_names",
+    "check_choice",
+    "check_layout",
+    "cut",
+    "fill_gaps",
+]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -85,6 +96,30 @@ class Layout:
         return max(self.need + self.max_gap, self.horizon)
 
 
+def as_names(what: str, names: Sequence[Any]) -> tuple[Any, ...]:
+    """A list of names as a tuple; a single text is refused.
+
+    Args:
+        what: the option, for the message.
+        names: its value.
+    """
+    if isinstance(names, str):
+        raise ValueError(f"{what} is the text {names!r}, expected a list: write [{names!r}]")
+    return tuple(names)
+
+
+def check_choice(what: str, value: str, choices: Sequence[str]) -> None:
+    """Refuse a value that is none of the choices.
+
+    Args:
+        what: the option, for the message.
+        value: its value.
+        choices: the values that it may have.
+    """
+    if value not in choices:
+        raise ValueError(f"{what}={value!r} is not known: use one of {', '.join(choices)}")
+
+
 def check_layout(layout: Layout, time: str | None) -> None:
     """Refuse options that do not go together.
 
@@ -93,11 +128,9 @@ def check_layout(layout: Layout, time: str | None) -> None:
         time: column of times.
     """
     columns = [*layout.columns, *([] if time is None else [time])]
-    if layout.mode not in MODES:
-        raise ValueError(f"mode={layout.mode!r} is not known: use one of {', '.join(MODES)}")
+    check_choice("mode", layout.mode, MODES)
     for cycle in layout.calendar:
-        if cycle not in CYCLES:
-            raise ValueError(f"calendar={cycle!r} is not known: use one of {', '.join(CYCLES)}")
+        check_choice("calendar", cycle, CYCLES)
     if not layout.targets:
         raise ValueError("target is empty: name at least one column to predict")
     for name in columns:
@@ -137,6 +170,10 @@ class Table:
     def __len__(self) -> int:
         return len(self.values)
 
+    def next_times(self, n: int) -> pd.Index:
+        """The ``n`` times after the last row."""
+        return time_grid(self.step, n + 1, start=self.times[-1])[1:]
+
     def head(self, n: int) -> Table:
         """The first ``n`` rows."""
         return Table(self.times[:n], self.values[:n], self.given[self.given < n], self.step)
@@ -147,9 +184,10 @@ class Table:
         values = np.concatenate([self.values, rows.values])
         return Table(times, values, rows.given + len(self), self.step)
 
-    def rows_with_target(self, outputs: int) -> Positions:
-        """Positions of the rows in which one of the ``outputs`` targets is known."""
-        return np.flatnonzero(np.isfinite(self.values[:, -outputs:]).any(1))
+    def until_last_target(self, outputs: int) -> Table:
+        """Without the rows at the end in which none of the ``outputs`` targets is known."""
+        known = np.flatnonzero(np.isfinite(self.values[:, -outputs:]).any(1))
+        return self.head(int(known[-1]) + 1 if len(known) else 0)
 
 
 @dataclass(frozen=True)
@@ -212,8 +250,7 @@ class Dataset:
 
     def until_last_target(self) -> Dataset:
         """Without the rows at the end that have no target: those are to be forecast."""
-        known = self.table.rows_with_target(len(self.layout.targets))
-        return self.head(int(known[-1]) + 1 if len(known) else 0)
+        return self.head(len(self.table.until_last_target(len(self.layout.targets))))
 
     def split(self, share: float) -> tuple[Dataset, Dataset]:
         """The rows up to the last target in two parts, in time; the second has the ``share`` given.

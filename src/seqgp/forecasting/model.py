@@ -33,7 +33,6 @@ __all__ = [
     "estimator_of",
     "fit_linear",
     "interval_radius",
-    "latent",
     "predictive",
     "train",
     "update",
@@ -45,7 +44,6 @@ Validation = WindowSet | tuple[Array, Array]
 
 _STEPS_IN_TRAINING = 12_000_000  # rows of windows over all epochs: about a minute on two cores
 _CHUNK = 4096  # windows in memory at a time
-_NOTHING = np.empty(0), np.empty(0)  # of no windows
 
 
 class Model(Protocol):
@@ -223,31 +221,23 @@ def estimator_of(model: TrainedModel) -> SequenceRegressor:
     return model.model if isinstance(model, InputsOnly) else model
 
 
-def predictive(model: Model, windows: Windows, outputs: int) -> Student:
-    """Distributions of a new observation for each window, mean and deviation ``(n, outputs)``.
+def predictive(model: Model, windows: Windows, outputs: int, observed: bool = True) -> Student:
+    """Predictive distributions, mean and standard deviation ``(n, outputs)``, one for each window.
 
     Args:
         model: fitted.
         windows: ``(n, lag, features)``.
         outputs: how many targets the model has.
+        observed: whether they are of a new observation, or of the latent function, without noise,
+            which is Gaussian; only estimators have one.
     """
-    mean, std = model.predict(windows, return_std=True) if len(windows) else _NOTHING
+    if not len(windows):
+        return Student(np.empty((0, outputs)), np.empty((0, outputs)))
+    options = {} if observed else {"observed": False}
+    mean, std = model.predict(windows, return_std=True, **options)
     shape = (len(windows), outputs)
-    return Student(np.reshape(mean, shape), np.reshape(std, shape), dof_of(model))
-
-
-def latent(model: TrainedModel, windows: Windows, outputs: int) -> Student:
-    """Distributions of the latent function, without noise; Gaussian. See :func:`predictive`.
-
-    Args:
-        model: fitted.
-        windows: ``(n, lag, features)``.
-        outputs: how many targets the model has.
-    """
-    found = model.predict(windows, return_std=True, observed=False) if len(windows) else _NOTHING
-    mean, std = found
-    shape = (len(windows), outputs)
-    return Student(np.reshape(mean, shape), np.reshape(std, shape))
+    dof = dof_of(model) if observed else math.inf
+    return Student(np.reshape(mean, shape), np.reshape(std, shape), dof)
 
 
 def dof_of(model: Model) -> Array | float:

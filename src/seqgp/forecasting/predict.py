@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from seqgp.adaptive import adaptive_quantiles
 from seqgp.data.checks import check_int
 from seqgp.forecasting.frames import Dataset
-from seqgp.forecasting.model import Linear, Model, TrainedModel, latent, predictive
+from seqgp.forecasting.model import Linear, Model, predictive
 from seqgp.forecasting.reading import MissingValuesError
 from seqgp.forecasting.simulate import simulate
 from seqgp.student import Student
@@ -28,7 +28,6 @@ __all__ = [
     "follow_targets",
     "forecast_rows",
     "predict",
-    "predict_latent",
     "prediction_frame",
     "run_freely",
 ]
@@ -66,31 +65,22 @@ class Predictions:
     """Degrees of freedom ``(outputs,)`` of Student's t; infinite for a Gaussian."""
 
 
-def predict(model: Model, carrier: Linear | None, data: Dataset) -> Predictions:
-    """Predict an observation in every row that can be predicted; in simulation mode by one free run.
+def predict(
+    model: Model, carrier: Linear | None, data: Dataset, observed: bool = True
+) -> Predictions:
+    """Predict every row that can be predicted; in simulation mode by one free run.
 
     Args:
         model: of the targets.
         carrier: of the past inputs, which a free run feeds back.
         data: the rows.
+        observed: whether to predict an observation, or the latent function (not in simulation mode).
     """
     if data.layout.mode == "simulation":
         return run_freely(model, carrier, data, SAMPLES)
     windows = data.complete_windows()
-    found = predictive(model, windows, len(data.layout.targets))
+    found = predictive(model, windows, len(data.layout.targets), observed)
     return Predictions(windows.time, found.mean, found.std, dof=found.dof)
-
-
-def predict_latent(model: TrainedModel, data: Dataset) -> Predictions:
-    """Predict the latent function, without noise, in every row that can be predicted.
-
-    Args:
-        model: of the targets.
-        data: the rows.
-    """
-    windows = data.complete_windows()
-    found = latent(model, windows, len(data.layout.targets))
-    return Predictions(windows.time, found.mean, found.std)
 
 
 def run_freely(

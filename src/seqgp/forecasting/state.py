@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from seqgp.forecasting.frames import Table
 from seqgp.forecasting.model import Linear
-from seqgp.forecasting.times import ending
+from seqgp.forecasting.times import time_grid
 
 __all__ = ["DataReport", "ForecasterState"]
 
@@ -101,7 +101,7 @@ class ForecasterState:
         if self.kind == "time":
             end = pd.Timestamp(end)
             end = end if self.timezone is None else end.tz_convert(self.timezone)
-        times = ending(end, self.step, len(self.history))
+        times = time_grid(self.step, len(self.history), end=end)
         return Table(times, self.history, np.arange(len(times)), self.step)
 
     def to_header(self) -> dict[str, Any]:
@@ -136,31 +136,27 @@ class ForecasterState:
             ValueError: a part is missing or has another form.
         """
         try:
-            return cls._from_parts(header, arrays)
+            linear = {
+                name: Linear(*(arrays[f"{name}.{part}"] for part in _LINEAR))
+                for name in ("ridge", "carrier")
+                if f"{name}.weight" in arrays
+            }
+            return cls(
+                kind=header["kind"],
+                step=header["step"],
+                end=header["end"],
+                timezone=header["timezone"],
+                history=arrays["history"],
+                target_mean=arrays["target_mean"],
+                target_std=arrays["target_std"],
+                persistence_std=arrays["persistence_std"],
+                ridge=linear["ridge"],
+                carrier=linear.get("carrier"),
+                report=DataReport(**header["report"]),
+                simulation_scores=dict(header["simulation_scores"]),
+            )
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not the state of a forecaster: {error!r}") from error
-
-    @classmethod
-    def _from_parts(cls, header: dict[str, Any], arrays: dict[str, Array]) -> ForecasterState:
-        linear = {
-            name: Linear(*(arrays[f"{name}.{part}"] for part in _LINEAR))
-            for name in ("ridge", "carrier")
-            if f"{name}.weight" in arrays
-        }
-        return cls(
-            kind=header["kind"],
-            step=header["step"],
-            end=header["end"],
-            timezone=header["timezone"],
-            history=arrays["history"],
-            target_mean=arrays["target_mean"],
-            target_std=arrays["target_std"],
-            persistence_std=arrays["persistence_std"],
-            ridge=linear["ridge"],
-            carrier=linear.get("carrier"),
-            report=DataReport(**header["report"]),
-            simulation_scores=dict(header["simulation_scores"]),
-        )
 
 
 _ARRAYS = ("history", "target_mean", "target_std", "persistence_std")

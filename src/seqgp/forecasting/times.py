@@ -21,11 +21,9 @@ __all__ = [
     "as_step",
     "calendar_features",
     "calendar_names",
-    "ending",
-    "following",
     "infer_step",
     "place",
-    "starting",
+    "time_grid",
 ]
 
 Array = NDArray[np.float64]
@@ -116,41 +114,22 @@ def place(times: pd.Index, step: Step, origin: Any = None) -> Positions:
     return positions
 
 
-def starting(start: Any, step: Step, n: int) -> pd.Index:
-    """The ``n`` times of the grid from ``start`` on, that one included.
+def time_grid(step: Step, n: int, start: Any = None, end: Any = None) -> pd.Index:
+    """``n`` times of the grid from ``start`` on, or up to ``end``, that one included.
 
     Args:
-        start: a time on the grid.
         step: of the grid.
         n: how many times.
+        start: the first of them; None if the last is given.
+        end: the last of them.
     """
     if isinstance(step, int):
-        return pd.RangeIndex(int(start), int(start) + step * n, step)
-    return pd.date_range(start, periods=n, freq=to_offset(step))
-
-
-def following(start: Any, step: Step, n: int) -> pd.Index:
-    """The ``n`` times of the grid after ``start``, that one excluded.
-
-    Args:
-        start: a time on the grid.
-        step: of the grid.
-        n: how many times.
-    """
-    return starting(start, step, n + 1)[1:]
-
-
-def ending(end: Any, step: Step, n: int) -> pd.Index:
-    """The ``n`` times of the grid up to ``end``, that one included.
-
-    Args:
-        end: a time on the grid.
-        step: of the grid.
-        n: how many times.
-    """
-    if isinstance(step, int):
-        return pd.RangeIndex(int(end) - step * (n - 1), int(end) + step, step)
-    return pd.date_range(end=end, periods=n, freq=to_offset(step))
+        first = int(start) if end is None else int(end) - step * (n - 1)
+        return pd.RangeIndex(first, first + step * n, step)
+    offset = to_offset(step)
+    if end is None:
+        return pd.date_range(start, periods=n, freq=offset)
+    return pd.date_range(end=end, periods=n, freq=offset)
 
 
 def _fixed(step: Step, times: pd.Index) -> int | None:

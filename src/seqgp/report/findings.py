@@ -21,8 +21,7 @@ from seqgp.forecasting import (
     MissingValuesError,
 )
 from seqgp.forecasting.columns import read_columns
-from seqgp.forecasting.reading import prediction_dataset, times_like
-from seqgp.forecasting.times import ending
+from seqgp.forecasting.times import time_grid
 from seqgp.means import LinearMean
 from seqgp.plots.canvas import thin
 from seqgp.training import encode
@@ -88,14 +87,14 @@ def gather(forecaster: Forecaster, df: pd.DataFrame) -> Findings:
     """Evaluate on the rows of ``df``; on those after the training data alone where there are enough."""
     end = forecaster.history_.index[-1]
     state, layout = forecaster.state_, forecaster.layout
-    times = times_like(df, state.known_rows(), forecaster.time)
+    times = forecaster.reader.times(df)
     # Numbers that pandas gave to rows without any say nothing about which rows they are.
     named = state.kind == "time" or not isinstance(times, pd.RangeIndex) or times[0] != 0
     later = np.asarray(times > end)
     known = np.isfinite(read_columns(df, layout.targets)).any(1)
     given = df
     if named and (later & known).sum() >= _LEAST_NEW:
-        start = ending(end, state.step, layout.need)[0] if layout.need else end
+        start = time_grid(state.step, layout.need, end=end)[0] if layout.need else end
         given = df[np.asarray(times >= start) if layout.need else later]
     evaluation = forecaster.evaluate(given)
     if given is not df:  # the rows before were needed for the first windows only
@@ -116,7 +115,7 @@ def gather(forecaster: Forecaster, df: pd.DataFrame) -> Findings:
 def _seen(forecaster: Forecaster, evaluation: Evaluation) -> int:
     """Rows predicted that lie in the training data."""
     state = forecaster.state_
-    known = state.known_rows().times
+    known = forecaster.history_.index
     first: Any = (
         pd.Timestamp(state.report.first) if state.kind == "time" else int(state.report.first)
     )
@@ -143,8 +142,7 @@ def _latent(forecaster: Forecaster, df: pd.DataFrame) -> Latent | None:
     if not isinstance(estimator, SequenceGP):
         return None
     layout = forecaster.layout
-    known = forecaster.state_.known_rows()
-    data = prediction_dataset(df, known, layout, forecaster.time)
+    data = forecaster.reader.dataset(df)
     rows = data.complete_windows()
     windows = rows.subset(thin(len(rows), _MOST_WINDOWS))
     X = model.hide_targets(windows) if isinstance(model, InputsOnly) else windows[:]
