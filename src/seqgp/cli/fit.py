@@ -121,7 +121,7 @@ def command(
         missing=missing,
         max_gap=max_gap,
     )
-    options = {
+    options: dict[str, Any] = {
         "encoder": encoder,
         "hidden": hidden,
         "restarts": restarts,
@@ -132,7 +132,7 @@ def command(
         options["epochs"] = epochs
     rows = forecaster.read(df)
     train, held = _split(rows, test)
-    forecaster.model = default_model(rows.windows).set_params(**options)
+    forecaster.model = default_model(rows.windows, **options)
     with one_thread():
         start = clock.perf_counter()
         with _interruptible() as stop:
@@ -216,14 +216,15 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 
 def _say_done(forecaster: Forecaster, stopped: bool, seconds: float) -> None:
+    from seqgp.forecasting.model import training_summary
+
     report = forecaster.data_report_
-    model = forecaster.estimator_
-    epochs = int(model.history_.epoch.max()) if len(model.history_) else 0
-    kept = f"the state kept is that of epoch {model.best_epoch_}"
-    if model.others_:
-        kept = f"the model is an ensemble of {1 + len(model.others_)} members"
+    summary = training_summary(forecaster.model_)
+    kept = f"the state kept is that of epoch {summary.best_epoch}"
+    if summary.members > 1:
+        kept = f"the model is an ensemble of {summary.members} members"
     say(
-        f"{'stopped by Ctrl-C' if stopped else 'trained'} after {epochs} epochs in "
+        f"{'stopped by Ctrl-C' if stopped else 'trained'} after {summary.epochs} epochs in "
         f"{seconds:.0f} s; {kept}"
     )
     left = report.windows - report.windows_used

@@ -28,6 +28,7 @@ __all__ = [
     "Linear",
     "Model",
     "TrainedModel",
+    "TrainingSummary",
     "default_model",
     "dof_of",
     "estimator_of",
@@ -35,6 +36,7 @@ __all__ = [
     "interval_radius",
     "predictive",
     "train",
+    "training_summary",
     "update",
 ]
 
@@ -170,12 +172,16 @@ def fit_linear(windows: WindowSet, y: Array) -> Linear:
     )
 
 
-def default_model(windows: WindowSet) -> SequenceGP:
-    """A GP-LSTM that trains in about a minute: the more windows there are, the fewer epochs."""
+def default_model(windows: WindowSet, **options: Any) -> SequenceGP:
+    """A GP-LSTM that trains in about a minute: the more windows there are, the fewer epochs.
+
+    Args:
+        windows: to train on.
+        **options: of :class:`seqgp.SequenceGP`, in place of the default ones.
+    """
     epochs = int(np.clip(_STEPS_IN_TRAINING // (len(windows) * windows.lag), 5, 50))
-    return SequenceGP(
-        encoder="lstm", hidden=64, epochs=epochs, patience=10, lr=3e-3, random_state=0
-    )
+    defaults = {"encoder": "lstm", "hidden": 64, "epochs": epochs, "patience": 10, "lr": 3e-3}
+    return SequenceGP(**{**defaults, "random_state": 0, **options})
 
 
 def train(
@@ -219,6 +225,25 @@ def update(model: TrainedModel, windows: WindowSet) -> None:
 def estimator_of(model: TrainedModel) -> SequenceRegressor:
     """The estimator: the model itself, or the one inside if past targets are hidden from it."""
     return model.model if isinstance(model, InputsOnly) else model
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """How the training of a model went."""
+
+    epochs: int
+    """Epochs of the member that is best on validation rows."""
+    best_epoch: int
+    """The epoch whose state was kept."""
+    members: int
+    """Of the ensemble; 1 for a single training."""
+
+
+def training_summary(model: TrainedModel) -> TrainingSummary:
+    """How the training of a model went."""
+    estimator = estimator_of(model)
+    epochs = int(estimator.history_.epoch.max()) if len(estimator.history_) else 0
+    return TrainingSummary(epochs, estimator.best_epoch_, 1 + len(estimator.others_))
 
 
 def predictive(model: Model, windows: Windows, outputs: int, observed: bool = True) -> Student:
