@@ -273,7 +273,7 @@ def test_a_forecaster_on_inputs_alone_comes_back(path):
     windows = WindowSet(
         frame[["plan"]].to_numpy(), frame["load"].to_numpy(), lag=5, mode="autoregression"
     )
-    forecaster.model_ = InputsOnly(clone(model), windows, windows)
+    forecaster.model_ = InputsOnly.trained(model, 1, windows, windows)
     save(forecaster, path)
     twin = load(path)
     assert type(twin.model_) is InputsOnly

@@ -290,7 +290,7 @@ def test_several_targets_row_numbers_and_no_test_part(capsys):
     )
     assert code == 0
     assert json.loads(out)["test"] is None
-    assert "rows are counted" in err
+    assert "rows are numbered" in err
     code, out, _ = run(capsys, "evaluate", "rows.seqgp", "rows.parquet", "--json")
     document = json.loads(out)
     assert [each["target"] for each in document["targets"]] == ["load", "temp"]

@@ -16,7 +16,8 @@ from sklearn.linear_model import BayesianRidge
 from forecaster_data import hourly, small_model
 from seqgp import Forecaster, SequenceNet, WindowSet, adaptive_quantiles, metrics
 from seqgp.forecasting import ForecasterState, InputsOnly
-from seqgp.forecasting.table import Table, cut
+from seqgp.forecasting.frames import Table, cut
+from seqgp.forecasting.model import update
 from seqgp.training import encode
 
 LAG, TRAIN = 6, 160
@@ -334,8 +335,8 @@ def test_update_equals_conditioning_on_all_rows(df, inference, missing):
 
     grid = pd.date_range(df.index[0], df.index[-1], freq="h")
     values = df.reindex(grid)[["u", "v", "y"]].to_numpy()
-    pieces = cut(Table(grid, values, np.arange(len(grid))), forecaster.layout)
-    used = pieces.windows.subset(pieces.complete & pieces.observed)
+    used = cut(Table(grid, values, np.arange(len(grid)), "h"), forecaster.layout)
+    used = used.training_windows()
     model = forecaster.model_
     assert before < model.n_rows_ == len(used)
     assert forecaster.data_report_.updated_windows == len(used) - before
@@ -453,11 +454,12 @@ def test_simulation_mode_survives_gaps_and_updates():
     found = forecaster.predict(df.iloc[train:])
     assert found["mean"].notna().tolist() == [True] * 15 + [False] * 5  # the run ends without u
     assert found.attrs["counts"]["missing_values"] == 5
-    pieces = cut(Table(df.index, df[["u", "y"]].to_numpy(), np.arange(len(df))), forecaster.layout)
-    rows = pieces.windows.subset(pieces.complete & pieces.observed)
-    masked = InputsOnly(small_model(epochs=1), rows, rows)
+    table = Table(df.index, df[["u", "y"]].to_numpy(), np.arange(len(df)), "h")
+    rows = cut(table, forecaster.layout).training_windows()
+    masked = InputsOnly.trained(small_model(epochs=1), 1, rows, rows)
     n = masked.model.n_rows_
-    assert masked.update(rows.subset(slice(0, 7))).model.n_rows_ == n + 7
+    update(masked, rows.subset(slice(0, 7)))
+    assert masked.model.n_rows_ == n + 7
     forecaster.model_ = masked
     forecaster.update(df.iloc[train:])
     assert masked.model.n_rows_ > n + 7

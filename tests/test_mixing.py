@@ -201,7 +201,7 @@ def test_the_command_line_and_the_report_say_so(capsys, tmp_path):
     options = (*TRAINING, "--target", "load", "--restarts", "2", "--out", path)
     code, _, said = run(capsys, "fit", table, *options)
     assert code == 0
-    assert "2 trainings predict together" in said
+    assert "ensemble of 2 members" in said
     code, out, _ = run(capsys, "info", path)
     assert "2 members" in out
 

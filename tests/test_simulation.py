@@ -134,8 +134,9 @@ def test_a_model_of_inputs_only_does_not_look_at_past_targets():
     rng = np.random.default_rng(0)
     u, y = rng.standard_normal(120), rng.standard_normal(120)
     windows = WindowSet(u, y, lag=5, mode="autoregression")
-    model = InputsOnly(
+    model = InputsOnly.trained(
         SequenceGP(hidden=4, epochs=1, random_state=0, progress=False),
+        1,
         windows.subset(slice(0, 80)),
         windows.subset(slice(80, 115)),
     )

@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
 
 from seqgp.data import WindowSet
-from seqgp.forecasting.baselines import fit_linear
+from seqgp.forecasting.model import fit_linear
 
 __all__ = ["Boosting", "LinearModel", "Persistence", "RidgeModel"]
 

@@ -1,27 +1,36 @@
-"""Times of rows: read from a frame, checked, and placed on a regular grid.
+"""The time axis: the regular grid that times lie on, and calendar features.
 
-A step is a pandas offset (``"h"``, ``"MS"``) where rows have dates, and a whole number where they
-have row numbers.
+The step of a grid is a pandas offset (``"h"``, ``"MS"``) where rows have dates, and a whole number
+where they have row numbers.
 """
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api import types
 from pandas.tseries.frequencies import to_offset
 
-from seqgp.forecasting.columns import no_such_column
+__all__ = [
+    "CYCLES",
+    "Step",
+    "as_dates",
+    "as_step",
+    "calendar_features",
+    "calendar_names",
+    "infer_step",
+    "place",
+    "time_grid",
+]
 
-__all__ = ["as_step", "ending", "following", "infer_step", "place", "read_times", "starting"]
-
-Step = str | int
+Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
+Step = str | int
 
+CYCLES = ("hour", "weekday", "yearday")
 # Steps of uneven length, tried on rows a day or more apart; D is uneven where clocks change.
 _CALENDAR_STEPS = ("D", "B", "W", "MS", "ME", "QS", "QE", "YS", "YE")
 _DAY = 23 * 3600 * 10**9  # the shortest day there is, in nanoseconds
@@ -29,69 +38,8 @@ _DAY = 23 * 3600 * 10**9  # the shortest day there is, in nanoseconds
 _SPARSE_ROWS, _SPARSE_RATIO = 10_000, 50
 
 
-def read_times(df: pd.DataFrame, time: str | None) -> pd.Index:
-    """Increasing dates or whole numbers ``(n,)`` of the rows, one each.
-
-    They are the column ``time``, else the index where that holds dates or whole numbers, else
-    the rows' positions.
-    """
-    if len(df) == 0:
-        raise ValueError("the data has no rows: give at least one")
-    if time is not None and time in df.columns:
-        times = _parsed(df[time], f"time column {time!r}")
-    elif time is not None and df.index.name != time:
-        raise no_such_column(time, df.columns, "time column")
-    elif isinstance(df.index, pd.PeriodIndex):
-        times = df.index.to_timestamp()
-    elif time is not None or isinstance(df.index, pd.DatetimeIndex):
-        times = _parsed(df.index.to_series(), "the index")
-    elif types.is_integer_dtype(df.index.dtype):
-        times = df.index
-    else:
-        times = pd.RangeIndex(len(df))
-    twice = times.duplicated()
-    if twice.any():
-        i = int(np.flatnonzero(twice)[0])
-        raise ValueError(
-            f"time {times[i]} stands twice, the second time in data row {i + 1}: keep one row for "
-            "each time (several series side by side need a column each)"
-        )
-    if not times.is_monotonic_increasing:
-        i = int(np.flatnonzero(times[1:] < times[:-1])[0]) + 1
-        raise ValueError(
-            f"times are not sorted: {times[i]} in data row {i + 1} comes after {times[i - 1]}. "
-            "Sort the rows by time"
-        )
-    return times
-
-
-def _parsed(values: pd.Series[Any], what: str) -> pd.Index:
-    if types.is_integer_dtype(values.dtype):
-        whole: pd.Index = pd.Index(values.to_numpy(np.int64))
-        return whole
-    if types.is_numeric_dtype(values.dtype):
-        raise ValueError(
-            f"{what} holds {values.dtype} numbers, expected dates or whole numbers without gaps: give "
-            "dates, or leave the time column out and rows are counted"
-        )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # pandas' remarks on formats; we check below
-        try:
-            parsed = pd.to_datetime(values, errors="coerce")
-        except ValueError:  # offsets from UTC that change, as with summer time
-            parsed = pd.to_datetime(values, errors="coerce", utc=True)
-    bad = parsed.isna().to_numpy()
-    if bad.any():
-        i = int(np.flatnonzero(bad)[0])
-        raise ValueError(
-            f"{what} has {values.iloc[i]!r} in data row {i + 1}, expected a date: write all times in one "
-            "form such as 2024-01-31 13:00"
-        )
-    return pd.DatetimeIndex(parsed)
-
-
 def as_step(frequency: str) -> str:
-    """The pandas offset's own spelling."""
+    """The frequency as pandas itself spells it."""
     try:
         return str(to_offset(frequency).freqstr)
     except ValueError:
@@ -101,7 +49,7 @@ def as_step(frequency: str) -> str:
 
 
 def infer_step(times: pd.Index) -> Step:
-    """The most common step; a calendar step (months, working days) where all rows follow one."""
+    """The most common difference of times, or a calendar step (such as a month) if all rows follow it."""
     if len(times) < 2:
         raise ValueError(
             f"the data has {len(times)} row, expected at least 2 to tell the time step"
@@ -122,7 +70,16 @@ def infer_step(times: pd.Index) -> Step:
 
 
 def place(times: pd.Index, step: Step, origin: Any = None) -> Positions:
-    """Steps from ``origin`` (else from the first) to each of ``times``, ``(n,)``."""
+    """Number of steps from the origin to each time, ``(n,)``.
+
+    Args:
+        times: increasing dates or whole numbers.
+        step: of the grid.
+        origin: a time on the grid; None for the first of ``times``.
+
+    Raises:
+        ValueError: a time is not on the grid, or nearly all points of the grid have no row.
+    """
     start = times[0] if origin is None else origin
     fixed = _fixed(step, times)
     if fixed is None:
@@ -157,27 +114,26 @@ def place(times: pd.Index, step: Step, origin: Any = None) -> Positions:
     return positions
 
 
-def starting(start: Any, step: Step, n: int) -> pd.Index:
-    """The ``n`` times of the grid from ``start`` on."""
+def time_grid(step: Step, n: int, start: Any = None, end: Any = None) -> pd.Index:
+    """``n`` times of the grid from ``start`` on, or up to ``end``, that one included.
+
+    Args:
+        step: of the grid.
+        n: how many times.
+        start: the first of them; None if the last is given.
+        end: the last of them.
+    """
     if isinstance(step, int):
-        return pd.RangeIndex(int(start), int(start) + step * n, step)
-    return pd.date_range(start, periods=n, freq=to_offset(step))
-
-
-def following(start: Any, step: Step, n: int) -> pd.Index:
-    """The ``n`` times of the grid after ``start``."""
-    return starting(start, step, n + 1)[1:]
-
-
-def ending(end: Any, step: Step, n: int) -> pd.Index:
-    """The ``n`` times of the grid up to ``end``."""
-    if isinstance(step, int):
-        return pd.RangeIndex(int(end) - step * (n - 1), int(end) + step, step)
-    return pd.date_range(end=end, periods=n, freq=to_offset(step))
+        first = int(start) if end is None else int(end) - step * (n - 1)
+        return pd.RangeIndex(first, first + step * n, step)
+    offset = to_offset(step)
+    if end is None:
+        return pd.date_range(start, periods=n, freq=offset)
+    return pd.date_range(end=end, periods=n, freq=offset)
 
 
 def _fixed(step: Step, times: pd.Index) -> int | None:
-    """The step as nanoseconds (or as it is, for row numbers); None where its length varies."""
+    """The step in nanoseconds (row numbers: as it is); None where its length varies."""
     if isinstance(step, int) and not isinstance(times, pd.DatetimeIndex):
         return step
     if isinstance(step, int) or not isinstance(times, pd.DatetimeIndex):
@@ -195,3 +151,59 @@ def _fixed(step: Step, times: pd.Index) -> int | None:
 def _most_common(values: NDArray[np.int64]) -> int:
     found, counts = np.unique(values, return_counts=True)
     return int(found[np.argmax(counts)])
+
+
+def as_dates(holidays: Iterable[Any]) -> tuple[str, ...]:
+    """Days as ISO dates such as ``"2024-12-25"``, sorted, without duplicates."""
+    days = set()
+    for day in holidays:
+        try:
+            days.add(pd.Timestamp(day).date().isoformat())
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"holidays has {day!r}, expected a date such as '2024-12-25'"
+            ) from None
+    return tuple(sorted(days))
+
+
+def calendar_names(calendar: Sequence[str], holidays: Sequence[str]) -> list[str]:
+    """Names of the columns of :func:`calendar_features`, whose arguments these are.
+
+    Args:
+        calendar: any of :data:`CYCLES`.
+        holidays: ISO dates.
+    """
+    names = [f"{cycle} {wave}" for cycle in calendar for wave in ("sin", "cos")]
+    return [*names, "holiday"] if holidays else names
+
+
+def calendar_features(times: pd.Index, calendar: Sequence[str], holidays: Sequence[str]) -> Array:
+    """Sine and cosine of each cycle at the local times, ``(n, 2 cycles)``; one more column for holidays.
+
+    Args:
+        times: dates.
+        calendar: any of :data:`CYCLES`.
+        holidays: ISO dates on which the last column is 1; none for no such column.
+
+    >>> calendar_features(pd.DatetimeIndex(["2024-01-01 06:00"]), ["hour"], ["2024-01-01"]).round(3)
+    array([[1., 0., 1.]])
+    """
+    if not calendar and not holidays:
+        return np.empty((len(times), 0))
+    if not isinstance(times, pd.DatetimeIndex):
+        raise ValueError(
+            "calendar features and holidays need dates, and the rows are numbered: name the time column, "
+            "give the frame an index of dates, or leave the features out"
+        )
+    day = (times.hour + times.minute / 60 + times.second / 3600).to_numpy() / 24
+    year = np.where(times.is_leap_year, 366, 365)
+    phase = {
+        "hour": day,
+        "weekday": (times.day_of_week.to_numpy() + day) / 7,
+        "yearday": (times.day_of_year.to_numpy() - 1 + day) / year,
+    }
+    columns = [wave(2 * np.pi * phase[cycle]) for cycle in calendar for wave in (np.sin, np.cos)]
+    if holidays:
+        local = times.tz_localize(None).normalize()
+        columns.append(local.isin(pd.DatetimeIndex(list(holidays))).astype(np.float64))
+    return np.stack(columns, axis=1)
