@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from golden import numbers, stored
 
 

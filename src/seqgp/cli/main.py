@@ -14,8 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from seqgp import __version__
-from seqgp.cli import datasets, demo, evaluate, fit, model, predict, reproduce
-from seqgp.datasets import DatasetError
+from seqgp.cli import demo, evaluate, fit, model, predict
 from seqgp.exceptions import NotPositiveDefiniteError
 
 __all__ = ["app", "main", "run"]
@@ -39,8 +38,6 @@ app.command("evaluate", epilog=evaluate.EVALUATE_EXAMPLE)(evaluate.evaluate)
 app.command("report", epilog=evaluate.REPORT_EXAMPLE)(evaluate.report)
 app.command("update", epilog=model.UPDATE_EXAMPLE)(model.update)
 app.command("info", epilog=model.INFO_EXAMPLE)(model.info)
-app.command("datasets", epilog=datasets.EXAMPLE)(datasets.command)
-app.command("reproduce", epilog=reproduce.EXAMPLE)(reproduce.command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -80,7 +77,7 @@ def run(app: typer.Typer, args: Sequence[str] | None = None) -> NoReturn:
             raise
         if isinstance(error, ValueError):  # bad input, in the whole library
             _stop(str(error), 2, error)
-        if isinstance(error, DatasetError | NotPositiveDefiniteError | OSError):
+        if isinstance(error, NotPositiveDefiniteError | OSError):
             _stop(str(error), 1, error)
         _stop(
             f"unexpected {type(error).__name__}: {error} (a bug; {_TRACEBACK}=1 shows where)",
