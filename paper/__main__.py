@@ -7,46 +7,47 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from paper import (
-    ablation,
-    ablation_calibration,
+    ablations,
     calibration,
-    car,
+    cost,
+    figures,
     optimization,
-    performance,
     quarters,
     scalability,
-    search_table2,
-    search_table3,
+    searches,
+    summary,
     table1,
     table2,
     table3,
 )
-from paper.datasets import DatasetError, Entry, Status, available
-from paper.datasets.files import cache_folder, data_folder
-from paper.runner import run_cells, write_text
+from paper.datasets import Entry, Status, available
+from paper.runner import Cell, Experiment, Row, write_text
+from seqgp.demo import DatasetError, cache_folder, data_folder
 
 __all__ = ["main"]
 
-EXPERIMENTS: dict[str, Any] = {
-    "table2": table2,
-    "table3": table3,
-    "quarters": quarters,
-    "fig-optimization": optimization,
-    "fig-performance": performance,
-    "fig-scalability": scalability,
-    "fig-car": car,
-    "ablation-mean": ablation,
-    "ablation-calibration": ablation_calibration,
-    "calibration": calibration,
-    "search-table2": search_table2,
-    "search-table3": search_table3,
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        table1.EXPERIMENT,
+        table2.EXPERIMENT,
+        table3.EXPERIMENT,
+        quarters.EXPERIMENT,
+        optimization.EXPERIMENT,
+        figures.PERFORMANCE,
+        scalability.EXPERIMENT,
+        figures.CAR,
+        ablations.MEAN,
+        ablations.CALIBRATION,
+        calibration.EXPERIMENT,
+        *searches.EXPERIMENTS,
+    )
 }
 
 
@@ -55,13 +56,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m paper",
         description="Run one experiment; started again after an interruption, it goes on where it was.",
-        epilog="Example: python -m paper table2 --jobs 2",
+        epilog="datasets lists the recordings; report writes the Markdown tables of the results again, "
+        "and those of docs/results.md. Example: python -m paper table2 --jobs 2",
     )
     parser.add_argument(
         "name",
-        choices=["datasets", "table1", *EXPERIMENTS],
+        choices=["datasets", "report", *EXPERIMENTS],
         metavar="NAME",
-        help=f"datasets, table1, {', '.join(EXPERIMENTS)}",
+        help=f"datasets, report, {', '.join(EXPERIMENTS)}",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("paper/results"), help="folder for the results"
@@ -80,10 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.name == "datasets":
             _datasets(options.json)
-        elif options.name == "table1":
-            _table1(options.out)
+        elif options.name == "report":
+            _report(options.out)
         else:
-            _experiment(options)
+            _run(EXPERIMENTS[options.name], options)
     except ValueError as error:
         parser.error(str(error))
     except DatasetError as error:
@@ -91,60 +93,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _experiment(options: argparse.Namespace) -> None:
-    experiment = EXPERIMENTS[options.name]
-    seeds = 1 if options.quick else options.seeds
-    name, suffix = options.name.replace("-", "_"), "_quick" if options.quick else ""
-    path = options.out / getattr(experiment, "FOLDER", "") / f"{name}{suffix}.csv"
+def _run(experiment: Experiment, options: argparse.Namespace) -> None:
+    """All cells asked for, each reported on standard error as it ends; then the tables and figures."""
     chosen = {key: getattr(options, key) for key in ("dataset", "mode", "model")}
-    cells = _chosen(experiment.cells(seeds, options.quick), experiment.KEYS, chosen)
-    table = _run(experiment, cells, path, options.jobs, options.quick)
-    if hasattr(experiment, "markdown"):
-        text = experiment.markdown(table)
-        write_text(path.with_suffix(".md"), text)
-        print(text)
-    figures = {name: experiment.draw} if hasattr(experiment, "draw") else {}
-    for each, draw in getattr(experiment, "FIGURES", figures).items():
-        figure = path.with_name(f"{each}{suffix}.png")
-        draw(table, figure)
-        print(f"figure in {figure}")
+    seeds = 1 if options.quick else options.seeds
+    cells = _chosen(experiment.cells(seeds, options.quick), experiment.keys, chosen)
+    path = experiment.path(options.out, options.quick)
+    done: list[Row] = []
 
-
-def _table1(out: Path) -> None:
-    table = pd.DataFrame([table1.statistics(name) for name in ("drives", "actuator")])
-    write_text(out / "table1.csv", table.to_csv(index=False, float_format="%.6g"))
-    text = table1.markdown(table)
-    write_text(out / "table1.md", text)
-    print(text)
-
-
-def _run(experiment: Any, cells: list[tuple[Any, ...]], path: Path, jobs: int, quick: bool) -> Any:
-    """All cells of an experiment, each reported on standard error as it ends."""
-    count = 0
-
-    def report(row: dict[str, Any]) -> None:
-        nonlocal count
-        count += 1
-        name = " ".join(str(row[key]) for key in experiment.KEYS)
-        found = f"RMSE z {row['rmse_z']:.4f}, {row['seconds']:.0f} s" if "rmse_z" in row else "done"
-        print(f"[{count} of {len(cells)}] {name}: {found}", file=sys.stderr, flush=True)
+    def report(row: Row) -> None:
+        done.append(row)
+        name = " ".join(str(row[key]) for key in experiment.keys)
+        error = f"RMSE z {row['rmse_z']:.4f}, " if "rmse_z" in row else ""
+        text = f"[{len(done)} of {len(cells)}] {name}: {error}{row['seconds']:.0f} s"
+        print(text, file=sys.stderr, flush=True)
 
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     print(f"{len(cells)} cells, results in {path}", file=sys.stderr, flush=True)
-    return run_cells(
-        partial(experiment.run_cell, quick=quick),
-        cells,
-        experiment.KEYS,
-        path,
-        partial(experiment.settings, quick=quick),
-        jobs=jobs,
-        on_done=report,
-    )
+    table = experiment.run_all(cells, path, options.quick, options.jobs, report)
+    if experiment.markdown is not None:
+        text = experiment.markdown(table)
+        write_text(path.with_suffix(".md"), text)
+        print(text)
+    for figure in experiment.draw(table, path):
+        print(f"figure in {figure}", file=sys.stderr)
+
+
+def _report(out: Path) -> None:
+    """Write the Markdown tables, and those of docs/results.md, again from the rows at hand."""
+    for experiment in EXPERIMENTS.values():
+        path = experiment.path(out)
+        if experiment.markdown is not None and path.exists():
+            write_text(path.with_suffix(".md"), experiment.markdown(pd.read_csv(path)))
+    path = out / "calibration" / "cost.csv"
+    if path.exists():
+        write_text(path.with_suffix(".md"), cost.markdown(pd.read_csv(path)))
+    summary.update(Path("docs/results.md"), out)
 
 
 def _chosen(
-    cells: list[tuple[Any, ...]], keys: tuple[str, ...], wanted: dict[str, list[str] | None]
-) -> list[tuple[Any, ...]]:
+    cells: list[Cell], keys: tuple[str, ...], wanted: dict[str, list[str] | None]
+) -> list[Cell]:
     """The cells that have the values wanted."""
     for name, values in wanted.items():
         if not values:
@@ -165,8 +154,10 @@ def _datasets(as_json: bool) -> None:
         print(json.dumps(_document(found), indent=2))
         return
     for entry, status in found:
-        size = f"{entry.rows:>8,} rows {entry.inputs:>3} inputs {entry.outputs:>3} outputs"
-        print(f"{entry.name:<10} {size}  {_presence(status):<14} {entry.source}")
+        columns = f"{len(entry.input_names):>3} inputs {len(entry.target_names):>3} outputs"
+        print(
+            f"{entry.name:<10} {entry.rows:>8,} rows {columns}  {_presence(status):<14} {entry.source}"
+        )
     for label, folder in (
         ("data folder (SEQGP_DATA)", data_folder()),
         ("cache (SEQGP_CACHE)", cache_folder()),
@@ -185,8 +176,8 @@ def _document(found: list[tuple[Entry, Status]]) -> dict[str, Any]:
             {
                 "name": entry.name,
                 "rows": entry.rows,
-                "inputs": entry.inputs,
-                "outputs": entry.outputs,
+                "inputs": len(entry.input_names),
+                "outputs": len(entry.target_names),
                 "input_names": entry.input_names,
                 "target_names": entry.target_names,
                 "sample_time": entry.sample_time,
@@ -199,7 +190,6 @@ def _document(found: list[tuple[Entry, Status]]) -> dict[str, Any]:
                     {
                         "path": file.path,
                         "url": file.url,
-                        "requirement": file.requirement,
                         "sha256": file.sha256,
                         "where": _text(where),
                     }

@@ -1,8 +1,8 @@
-"""What calibration adds to the time of training, on the tasks of the study of error bars.
+"""What calibration adds to the time of training, on the tasks of the calibration study.
 
 Both models are trained with the study's options and seed on the same rows of the same machine, each in a
 process of its own with one thread, started together. Tasks can be named. Some take hours without a GPU:
-``--epochs`` trains less, and as calibration's work once training is over stays the same, it weighs more.
+``--epochs`` shortens training, and as the work of calibration after it stays the same, its share grows.
 
     python -m paper.cost --tasks car-lead/autoregression gef-power/regression
     python -m paper.cost --tasks car-yaw/regression --epochs 3
@@ -21,8 +21,8 @@ import torch
 
 from paper import calibration
 from paper.calibration_report import FIRST, PROPOSED, TASKS
-from paper.runner import write_text
-from seqgp.estimator import SequenceGP
+from paper.models import build
+from paper.runner import table_lines, write_text
 
 __all__ = ["main"]
 
@@ -38,16 +38,16 @@ def seconds(task: str, model: str, seed: int, device: str, epochs: int | None) -
         options |= {name: epochs for name in ("epochs", "pretrain_epochs") if name in options}
     return sum(
         calibration.train_on(
-            SequenceGP(**options, random_state=seed, device=device, progress=False),
+            build(model, options, seed, device),
             train,
             validation,
         )
-        for train, validation, _ in calibration.parts(dataset, mode, model)
+        for train, validation, _ in calibration.study_parts(dataset, mode, model)
     )
 
 
 def main() -> None:
-    """Run, print, and write the table; tasks that were not measured now stay as they were."""
+    """Measure, print, and write the table; rows of tasks that are not measured are kept."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tasks", nargs="+", default=ALL, choices=ALL, metavar="DATASET/MODE")
     parser.add_argument("--seed", type=int, default=0)
@@ -97,17 +97,21 @@ def markdown(table: pd.DataFrame) -> str:
         "# What calibration costs",
         "",
         f"Seconds of training with the study's options: {FIRST}, which is {PROPOSED} without calibration, "
-        f"and {PROPOSED}, started together on the same machine, one seed. Where the command says how many "
-        "epochs, training was cut short: calibration's work at its end weighs more than in a whole one.",
+        f"and {PROPOSED}, started together on the same machine, one seed. Where the command has a number "
+        "of epochs, training was shortened, and the share of calibration is larger than in a whole one.",
         "",
-        f"| task | device | {FIRST}, s | {PROPOSED}, s | ratio |",
-        "| --- | --- | --- | --- | --- |",
     ]
-    lines += [
-        f"| {str(row['task']).replace('/', ', ')} | {row['device']} | {row['first_s']:.4g} "
-        f"| {row['proposed_s']:.4g} | {row['ratio']:.2f} |"
+    rows = [
+        [
+            str(row["task"]).replace("/", ", "),
+            row["device"],
+            f"{row['first_s']:.4g}",
+            f"{row['proposed_s']:.4g}",
+            f"{row['ratio']:.2f}",
+        ]
         for row in table.to_dict("records")
     ]
+    lines += table_lines(["task", "device", f"{FIRST}, s", f"{PROPOSED}, s", "ratio"], rows)
     lines += ["", *(f"- `{command}`" for command in table.command)]
     return "\n".join(lines) + "\n"
 

@@ -1,58 +1,59 @@
 """How training converges: the paper's figure on Actuator, with the frozen posterior beside it.
 
-Three panels: test RMSE and training NLML against epochs, full batch and mini-batches, 16 and 64
-units; test RMSE against the number of units; test RMSE after training against the delay between two
-refreshes and the learning rate, once with the paper's linearised updates (``gradient``) and once
-with the frozen posterior. Nothing is selected here: each number is that of the last epoch.
+Panels: test RMSE and training NLML against epochs, full batch and mini-batches, 16 and 64 units; test RMSE
+against the number of units; test RMSE after training against the delay between two refreshes and the
+learning rate, once with the paper's linearised updates (``gradient``) and once with the frozen posterior.
+The test part is evaluated at every epoch but nothing is selected by it: each number is that of the last
+epoch.
 """
 
 from __future__ import annotations
 
-import time
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
-from paper.table2 import parts
-from seqgp.estimator import SequenceGP
-from seqgp.exceptions import TrainingWarning
+from paper.models import build, fit
+from paper.recipes import Recipe
+from paper.runner import Cell, Experiment, Row
+from paper.tasks import parts
 
-__all__ = ["KEYS", "cells", "draw", "run_cell", "settings"]
+__all__ = ["EXPERIMENT"]
 
 KEYS = ("panel", "algorithm", "surrogate", "units", "refresh", "lr", "seed")
-UNITS = (2, 4, 8, 16, 32)
-DELAYS = (5, 14, 35, 70)  # mini-batches; an epoch has 14
-RATES = (1e-3, 3e-3, 1e-2, 3e-2)
+_UNITS = (2, 4, 8, 16, 32)
+_DELAYS = (5, 14, 35, 70)  # mini-batches; an epoch has 14
+_RATES = (1e-3, 3e-3, 1e-2, 3e-2)
 _EPOCHS = {"convergence": 80, "units": 50, "delay": 40}
-_COMMON: dict[str, Any] = {
+_COMMON: Recipe = {
     "encoder": "lstm",
     "mean": "zero",
     "batch_size": 32,
-    "calibrate": False,  # nothing is chosen here
+    "calibrate": False,  # nothing is selected here
 }
 
 
-def cells(seeds: int, quick: bool) -> list[tuple[Any, ...]]:
+def cells(seeds: int, quick: bool = False) -> list[Cell]:
     """All runs of the figure."""
-    found: list[tuple[Any, ...]] = []
+    found: list[Cell] = []
     for seed in range(seeds):
         for algorithm in ("full", "delayed"):
-            for units in (16, 64):
-                found.append(("convergence", algorithm, "posterior", units, 14, 1e-2, seed))
-            for units in UNITS:
-                found.append(("units", algorithm, "posterior", units, 14, 1e-2, seed))
-        for surrogate in ("gradient", "posterior"):
-            for delay in DELAYS:
-                for lr in RATES:
-                    found.append(("delay", "delayed", surrogate, 16, delay, lr, seed))
+            for panel, units in (("convergence", (16, 64)), ("units", _UNITS)):
+                found += [(panel, algorithm, "posterior", k, 14, 1e-2, seed) for k in units]
+        found += [
+            ("delay", "delayed", surrogate, 16, delay, lr, seed)
+            for surrogate in ("gradient", "posterior")
+            for delay in _DELAYS
+            for lr in _RATES
+        ]
     return found[::7] if quick else found
 
 
-def settings(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
-    """All that decides a run's numbers."""
+def settings(cell: Cell, quick: bool = False) -> Recipe:
+    """The recipe."""
     panel, algorithm, surrogate, units, refresh, lr, _ = cell
     return _COMMON | {
         "algorithm": algorithm,
@@ -64,39 +65,24 @@ def settings(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     }
 
 
-def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
-    """Train once, with the test part watched at every epoch but used for nothing else."""
-    import torch
-
-    torch.set_num_threads(1)
-    start = time.perf_counter()
-    train, test, _ = parts("actuator", "regression", "gp-lstm")
-    model = SequenceGP(
-        **settings(cell, quick), random_state=int(cell[-1]), device="cpu", progress=False
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)
-        model.fit(train, validation=test)
-    curve = model.history_
-    reached = len(curve) == model.epochs
+def scores(cell: Cell, quick: bool = False) -> Row:
+    """Train once; the test part is in the place of the validation part, and selects nothing."""
+    train, _, test = parts("actuator", "regression", "gp-lstm")
+    recipe = settings(cell, quick)
+    curve = fit(build("gp-lstm", recipe, cell[-1], "cpu"), train, test).history_
+    reached = len(curve) == recipe["epochs"]  # otherwise it diverged
     return {
-        **dict(zip(KEYS, cell, strict=True)),
-        "rmse_z": float(curve.val_rmse.iloc[-1]) if reached else np.inf,  # it diverged otherwise
+        "rmse_z": float(curve.val_rmse.iloc[-1]) if reached else np.inf,
         "nlml": float(curve.nlml.iloc[-1]) if reached else np.inf,
         "rmse_curve": " ".join(f"{v:.4g}" for v in curve.val_rmse),
         "nlml_curve": " ".join(f"{v:.4g}" for v in curve.nlml),
-        "seconds": time.perf_counter() - start,
     }
 
 
 def draw(table: pd.DataFrame, path: Path) -> None:
     """The figure as PNG."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
+    figure = Figure(figsize=(13, 7.5), layout="constrained")
+    axes = figure.subplots(2, 3)
     _convergence(table[table.panel == "convergence"], axes[0, 0], axes[0, 1])
     _units(table[table.panel == "units"], axes[0, 2])
     delays = table[table.panel == "delay"]
@@ -112,12 +98,11 @@ def draw(table: pd.DataFrame, path: Path) -> None:
         0, 0.95,
         "GP-LSTM on Actuator, pressure from valve\nposition; means over seeds. In the squares, the\n"
         "longer the posterior is kept between two\nrefreshes, and the higher the learning rate, the\n"
-        "staler it gets. Linearised updates then fail\n(dark); the frozen posterior is a bound on the\n"
-        "likelihood and goes on descending.",
+        "more outdated it is. Linearised updates then\nfail (dark); the frozen posterior is a bound on\n"
+        "the likelihood and goes on descending.",
         va="top", fontsize=10.5,
     )  # fmt: skip
     figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 def _mean_curve(rows: pd.DataFrame, column: str) -> Any:
@@ -146,7 +131,7 @@ def _units(table: pd.DataFrame, axis: Any) -> None:
         rows = table[table.algorithm == algorithm].groupby("units").rmse_z.mean()
         axis.plot(rows.index, rows, "o--" if algorithm == "full" else "o-", label=name)
     axis.set(xlabel="LSTM units", ylabel="test RMSE (z)", title="size of the network", xscale="log")
-    axis.set_xticks(UNITS, [str(u) for u in UNITS])
+    axis.set_xticks(_UNITS, [str(u) for u in _UNITS])
     axis.minorticks_off()
     axis.legend(fontsize=8)
 
@@ -168,3 +153,8 @@ def _delays(table: pd.DataFrame, axis: Any, title: str) -> Any:
     axis.set_yticks(range(square.shape[0]), [f"{v:g}" for v in square.index])
     axis.set(xlabel="mini-batches between refreshes", ylabel="learning rate", title=title)
     return image
+
+
+EXPERIMENT = Experiment(
+    "fig-optimization", KEYS, cells, settings, scores, figures={"fig_optimization": draw}
+)

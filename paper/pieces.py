@@ -1,4 +1,7 @@
-"""A fitted model with one piece of its calibration left out: what each piece is worth."""
+"""A fitted model with one piece of its calibration left out, for the ablation.
+
+The one module of ``paper/`` that uses private parts of :mod:`seqgp`.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,21 @@ __all__ = ["ALL", "WITHOUT", "without"]
 
 ALL = "all"
 WITHOUT = ("mixing", "quieter", *PIECES, ALL)
-"""What can be left out: the mixing of trainings, the lowering of signal variances, what is learnt from
+"""What can be left out: the averaging of trainings, the shrinkage of signal variances, what is fitted to
 validation errors beside their size, or all of it and their size too."""
 
 
 def without(model: SequenceGP, piece: str, train: WindowSet, validation: WindowSet) -> SequenceGP:
     """A copy of a model, as ``fit`` on those rows left it, with a piece of its calibration left out.
 
-    The epoch is still the one with the best calibrated density. What is left is learnt again, from the
-    same validation rows; ``""`` leaves nothing out.
+    The epoch is still the one with the best calibrated density. The other pieces are fitted again, to the
+    same validation rows.
+
+    Args:
+        model: as ``fit`` left it.
+        piece: one of ``WITHOUT``; ``""`` leaves nothing out.
+        train: the windows it was trained on.
+        validation: the windows it was calibrated on.
     """
     if piece and piece not in WITHOUT:
         raise ValueError(f"piece={piece!r} is not known: use one of {', '.join(WITHOUT)}")
@@ -48,7 +57,7 @@ def _part(model: SequenceGP, rows: WindowSet) -> Part:
 
 
 def _without(one: SequenceGP, piece: str, train: Part, validation: Part) -> tuple[SequenceGP, Any]:
-    """One training, and its validation errors beside the variances that they should have had."""
+    """One training, and its validation errors with their calibrated variances."""
     twin = copy.copy(one)
     twin.layer_ = copy.deepcopy(one.layer_)
     quieter = one.calibration_.quieter

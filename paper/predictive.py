@@ -1,4 +1,4 @@
-"""Predictive distributions of any model, scored alike: density, CRPS, PIT and intervals.
+"""Predictive distributions of any model, with the same scores: density, CRPS, PIT and intervals.
 
 Means, deviations and targets are ``(n,)`` or ``(n, outputs)``, on the data's own scale; ``scale`` is the
 deviation of the training targets, a number or ``(outputs,)``, by which a score is divided.
@@ -9,21 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seqgp.student import Student
 
-__all__ = ["Empirical", "Predictive", "Student", "WithIntervals", "pit_error", "predictive_of"]
+__all__ = ["Empirical", "Predictive", "Student", "WithIntervals", "pit_error"]
 
 Array = NDArray[np.float64]
 Scale = Array | float
 
 
 class Predictive(Protocol):
-    """What a model says of each value, marginally."""
+    """The marginal predictive distribution of each value."""
 
     @property
     def mean(self) -> Array:
@@ -49,12 +49,12 @@ class Predictive(Protocol):
 
 @dataclass(frozen=True)
 class WithIntervals(Student):
-    """A t whose intervals are made by the model itself: ``intervals(level) → (low, high)``."""
+    """A t with intervals from elsewhere: ``intervals(level) → (low, high)``."""
 
     intervals: Callable[[float], tuple[Array, Array]] = field(kw_only=True)
 
     def interval(self, level: float) -> tuple[Array, Array]:
-        """The model's own."""
+        """Those given."""
         return self.intervals(level)
 
 
@@ -78,7 +78,7 @@ class Empirical:
     residuals: Array
 
     def nlpd(self, y: ArrayLike, scale: Scale = 1.0) -> float:
-        """NaN: steps have no density."""
+        """NaN: a step function has no density."""
         return math.nan
 
     def crps(self, y: ArrayLike, scale: Scale = 1.0) -> float:
@@ -117,21 +117,8 @@ class Empirical:
         return list(zip(errors.T, ordered.T, strict=True))
 
 
-def predictive_of(model: Any, windows: Any) -> Predictive:
-    """What a fitted model says of the targets of ``windows``."""
-    if hasattr(model, "predictive"):
-        found: Predictive = model.predictive(windows)
-        return found
-    mean, std = model.predict(windows, return_std=True)
-    dof = getattr(model, "dof_", math.inf)
-    said = getattr(model, "said_", None)
-    if said is not None and said.scores is not None:
-        return WithIntervals(mean, std, dof, intervals=lambda level: model.interval(windows, level))
-    return Student(mean, std, dof)
-
-
 def pit_error(pit: ArrayLike) -> float:
-    """Mean distance of the PIT's percentiles from those of a uniform one: 0 is calibrated, ½ the worst.
+    """Mean distance of the PIT's percentiles from uniform ones: 0 is calibrated, ½ the worst.
 
     >>> round(pit_error(np.linspace(0.0, 1.0, 1001)), 6), round(pit_error([0.5, 0.5]), 3)
     (0.0, 0.247)

@@ -1,30 +1,27 @@
-"""The car's options with past targets, chosen with each quarter of a recording held back in turn.
+"""The car's options with past targets, chosen by blocked cross-validation over four quarters.
 
-One part of a recording is one draw: table 3's part that chooses is of few drives, and of the vehicle ahead
-it is one vehicle, which keeps its distance. So these options are chosen here, on quarters of the rows
-before table 3's test part (:mod:`paper.blocks`); a car's drives are recordings of their own, so
-later ones may train. Models are trained as for table 3.
+Table 3's validation part of the car is of few drives, and of the vehicle ahead it is a single vehicle at a
+constant distance. So these options are chosen here, on quarters of the rows before table 3's test part,
+each held back in turn (:func:`paper.tasks.rotated`); a car's drives are separate recordings, so later ones
+may train. Models are trained as for table 3.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
-from paper import calibration, table3
-from paper.baselines import LinearModel, Persistence
-from paper.blocks import QUARTERS, turned
+from paper import calibration
 from paper.calibration_report import LEVELS, PIT
-from paper.predictive import predictive_of
-from paper.table3_options import CANDIDATES, parsed
-from seqgp.data import WindowSet
+from paper.models import BASELINES, build, fit, fit_twice, predictive_of
+from paper.recipes import CANDIDATES, common, parsed, shortened
+from paper.runner import Cell, Experiment, Row, table_lines
+from paper.tasks import QUARTERS, Parts, parts, rotated
 
-__all__ = ["CHOSEN", "KEYS", "cells", "markdown", "mean_errors", "parts", "run_cell", "settings"]
+__all__ = ["CHOSEN", "EXPERIMENT", "mean_errors", "quarter_parts"]
 
 KEYS = ("dataset", "model", "mode", "options", "quarter", "seed")
 CHOSEN = tuple(
@@ -32,18 +29,19 @@ CHOSEN = tuple(
     for dataset in ("car-speed", "car-lanes", "car-lead")
     for model in ("lstm", "gp-lstm")
 )
+"""The rows of table 3 whose options are chosen here."""
 _ROW = list(KEYS[:4])
-_BASELINES: dict[str, Any] = {"persistence": Persistence, "ridge": LinearModel}
+_BASELINES = ("persistence", "ridge")
 _NONE = "-"
 _SEEDS = 1
 
 
-def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
+def cells(seeds: int, quick: bool = False) -> list[Cell]:
     """Every model and candidate on every quarter, with one seed."""
     rows = [
-        (d, m, "autoregression", _NONE)
-        for d in dict.fromkeys(r[0] for r in CHOSEN)
-        for m in _BASELINES
+        (dataset, model, "autoregression", _NONE)
+        for dataset in dict.fromkeys(row[0] for row in CHOSEN)
+        for model in _BASELINES
     ]
     rows += [(*row, options) for row in CHOSEN for options in CANDIDATES[row]]
     return [
@@ -54,41 +52,39 @@ def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
     ]
 
 
-def parts(
-    dataset: str, mode: str, model: str, quarter: int
-) -> tuple[WindowSet, WindowSet, WindowSet]:
-    """Training, validation and held-back windows, of the rows before the test part."""
-    train, validation, _ = table3.parts(dataset, mode, model)
-    return turned(train.union(validation), quarter)
+def quarter_parts(dataset: str, mode: str, model: str, quarter: int) -> Parts:
+    """Training, validation and held-back windows, all of them before table 3's test part.
+
+    Args:
+        dataset: name of the recording.
+        mode: ``"regression"`` or ``"autoregression"``.
+        model: its name in the table.
+        quarter: 1 to 4, the part held back.
+    """
+    train, validation, _ = parts(dataset, mode, model)
+    return rotated(train.union(validation), quarter)
 
 
-def settings(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
-    """The estimator's options."""
+def settings(cell: Cell, quick: bool = False) -> dict[str, Any]:
+    """The recipe."""
     _, model, mode, options, *_ = cell
     if model in _BASELINES:
         return {}
-    return table3.shortened(model, table3.common(model, mode) | parsed(options), quick)
+    return shortened(model, common(model, mode) | parsed(options), quick)
 
 
-def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
+def scores(cell: Cell, quick: bool = False) -> Row:
     """Train one model; its scores on the quarter held back."""
-    torch.set_num_threads(1)  # small recurrent nets are fastest so; cells run side by side
-    start = time.perf_counter()
     dataset, model, mode, _, quarter, seed = cell
-    train, validation, held = parts(dataset, mode, model, quarter)
+    train, validation, held = quarter_parts(dataset, mode, model, quarter)
     if model in _BASELINES:
-        fitted = _BASELINES[model]().fit(train, validation)
+        fitted: Any = fit(BASELINES[model](), train, validation)
     else:
-        unfitted = table3.new(model, settings(cell, quick), int(seed))
-        fitted = table3.trained(unfitted, train, validation)
-    scores = calibration.score(
-        predictive_of(fitted, held), held.y, train.union(validation).y.std(0)
-    )
+        fitted = fit_twice(build(model, settings(cell, quick), seed), train, validation)
+    found = calibration.score(predictive_of(fitted, held), held.y, train.union(validation).y.std(0))
     return {
-        **dict(zip(KEYS, cell, strict=True)),
-        **{name: value for name, value in scores.items() if name not in PIT},
+        **{name: value for name, value in found.items() if name not in PIT},
         "cov95_adaptive": calibration.adaptive_coverage(fitted, held),
-        "seconds": time.perf_counter() - start,
     }
 
 
@@ -106,27 +102,22 @@ def markdown(table: pd.DataFrame) -> str:
         "Errors on targets standardised by the rows trained on (z), means over seeds, and the geometric "
         "mean of all quarters; of a model's options the best is bold, and is table 3's. NLPD, CRPS and the "
         "share of values inside 50, 80 and 95% intervals are means over quarters and seeds, in brackets "
-        "how far quarters differ (standard deviation). These are quarters of the rows before table 3's "
-        "test part.",
+        "the standard deviation over quarters. These are quarters of the rows before table 3's test part.",
     ]
+    columns = ["model", "options", "seeds", *(f"quarter {q}" for q in QUARTERS), "mean", "NLPD"]
+    columns += ["CRPS", *(f"{level}%" for level in LEVELS), "adaptive 95%"]
     for dataset, part in table.groupby("dataset", sort=False):
-        names = " | ".join(f"quarter {q}" for q in QUARTERS)
-        lines += [
-            "",
-            f"## {dataset}, {part['mode'].iloc[0]}",
-            "",
-            f"| model | options | seeds | {names} | mean | NLPD | CRPS | 50% | 80% | 95% | adaptive 95% |",
-            "| --- " * 14 + "|",
-        ]
+        rows = []
         for _, of_model in part.groupby("model", sort=False):
             errors = mean_errors(of_model).droplevel([0, 1, 2])
-            for options, rows in of_model.groupby("options", sort=False):
+            for options, each in of_model.groupby("options", sort=False):
                 best = len(errors) > 1 and errors[options] == errors.min()
-                lines.append(_line(rows, errors[options], best))
+                rows.append(_entries(each, errors[options], best))
+        lines += ["", f"## {dataset}, {part['mode'].iloc[0]}", "", *table_lines(columns, rows)]
     return "\n".join(lines) + "\n"
 
 
-def _line(rows: pd.DataFrame, mean: float, best: bool) -> str:
+def _entries(rows: pd.DataFrame, mean: float, best: bool) -> list[str]:
     each = rows.groupby("quarter").mean(numeric_only=True)
     entries = [rows.model.iloc[0], rows.options.iloc[0], str(rows.seed.nunique())]
     entries += [f"{each.rmse_z[q]:.5f}" if q in each.index else "" for q in QUARTERS]
@@ -136,5 +127,7 @@ def _line(rows: pd.DataFrame, mean: float, best: bool) -> str:
         share = each[f"cov{level}"]
         entries.append(f"{share.mean():.3f} ({share.std(ddof=0):.3f})")
     adaptive = each.cov95_adaptive.mean()
-    entries.append("" if np.isnan(adaptive) else f"{adaptive:.3f}")
-    return "| " + " | ".join(entries) + " |"
+    return [*entries, "" if np.isnan(adaptive) else f"{adaptive:.3f}"]
+
+
+EXPERIMENT = Experiment("quarters", KEYS, cells, settings, scores, markdown)

@@ -1,28 +1,34 @@
-"""Error bars in use today, each on the same encoder and trained by the same loop as everything else.
+"""Rival error bars, each on the same encoder and trained by the same loop as the estimators.
 
-All are made with the options of :class:`seqgp.SequenceNet`, have ``fit(train, validation=...)``, and say
-what they predict by ``predictive(windows)``, see :mod:`paper.predictive`.
+They are built from public parts of :mod:`seqgp` only: its encoders, its training loop, and a layer and a
+head of their own. A rival is made of a recipe (options of :class:`seqgp.SequenceNet`), a seed and a device,
+has ``fit(train, validation)``, and ``predictive(windows)`` returns its predictions.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from paper.predictive import Empirical, Student
-from seqgp.data import WindowSet
-from seqgp.estimator import SequenceNet
-from seqgp.estimator.rows import windows_on
-from seqgp.inference import Diagnostics
-from seqgp.inference.readout import ReadoutPosterior
+from paper.density import Density, GaussianHead, VariationalHead, split
+from paper.models import build
+from paper.predictive import Empirical, Predictive, Student
+from paper.recipes import Recipe
+from seqgp import Standardizer, WindowSet
+from seqgp.encoders import ScaledLinear, Skip, build_encoder, width_of
+from seqgp.inference import Readout
+from seqgp.means import fit_mean
+from seqgp.training import Layer, Part, Settings, encode, train
 
 __all__ = [
+    "RIVALS",
     "Ensemble",
     "HeteroscedasticNet",
     "MCDropout",
@@ -32,109 +38,108 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# Of standardised targets: the floor is that of every other noise here, the other end a hundred
-# times the deviation of the targets.
-_LOG_VARIANCE = (math.log(1e-6), math.log(1e4))
 _ROWS = 1024
 
 
-def _deviation(y: Tensor) -> Tensor:
-    """Of targets ``(n, outputs)``, at least that of the floor."""
-    return y.std(0, correction=0).clamp_min(math.exp(0.5 * _LOG_VARIANCE[0]))
+class _Head(Protocol):
+    """What follows the encoder: a module that takes its unit from the targets first."""
+
+    def measure(self, y: Tensor) -> None: ...
+
+    def to(self, device: torch.device) -> Any: ...
 
 
-@dataclass(frozen=True)
-class DensityPosterior(ReadoutPosterior):
-    """Everything is in ``h`` ``(n, 3 outputs + 1)``: mean, variance of the mean, log σ², penalty.
+class _Net:
+    """An encoder with a head of its own, trained as :class:`seqgp.SequenceNet` is, same seeds included.
 
-    The penalty is the whole training set's, the same in every row: a row bears 1/n of it.
+    Subclasses set ``head``, ``layer`` and ``select``, and make predictions of the network's output.
     """
 
-    def _moments(self, h: Tensor, variance: bool) -> tuple[Tensor, Tensor | None]:
-        mean, latent, _ = self._pieces(h)
-        return mean, latent if variance else None
+    head: Callable[[int, int], _Head]
+    layer: Callable[[], Layer]
+    select: str
 
-    def _pieces(self, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        k = len(self.noise)
-        mean, latent, log_noise, _ = h.double().split([k, k, k, 1], dim=1)
-        return mean, latent, log_noise.exp()
+    def __init__(self, recipe: Recipe, seed: int = 0, device: str = "auto") -> None:
+        self.recipe, self.seed = recipe, seed
+        auto = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = torch.device(auto if device == "auto" else device)
 
-    def predict(self, h: Tensor, observed: bool = False) -> tuple[Tensor, Tensor]:
-        """Mean and variance ``(n, outputs)``; the noise is each row's own."""
-        mean, latent, noise = self._pieces(h)
-        return mean, latent + noise if observed else latent
+    def fit(self, windows: WindowSet, validation: WindowSet) -> Self:
+        """Train from as many random weights as the recipe says; keep the best on validation rows."""
+        self.x_scaler, self.y_scaler = Standardizer.fit(windows.rows()), Standardizer.fit(windows.y)
+        z = torch.as_tensor(self.y_scaler.transform(windows.y), device=self.device)
+        name = self.recipe.get("mean", "zero")
+        self.mean = fit_mean(name, self._inputs(windows), z.reshape(len(z), -1))
+        part, held = self._part(windows), self._part(validation)
+        options = {name: value for name, value in self.recipe.items() if name in _SETTINGS}
+        settings = Settings(**options | {"select": self.select, "calibrate": False})
+        seed = int(check_random_state(self.seed).randint(2**31 - 1))
+        trainings = []
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            for start in range(self.recipe.get("restarts", 1)):
+                torch.manual_seed(seed + start)
+                generator = torch.Generator().manual_seed(seed + start)
+                network, layer = self._network(part), self.layer()
+                trained = train(
+                    network, layer, part, settings, validation=held, generator=generator
+                )
+                trainings.append((trained.best_score, network))
+        self.network = min(trainings, key=lambda training: training[0])[1]
+        return self
 
-    def loss(self, h: Tensor, y: Tensor) -> Tensor:
-        """Expected negative log-likelihood of each row, ``(n,)``, and its share of the penalty."""
-        mean, latent, noise = self._pieces(h)
-        distance = (y.to(mean).reshape(mean.shape) - mean).square() + latent
-        density = 0.5 * (torch.log(2.0 * math.pi * noise) + distance / noise)
-        return density.sum(-1) + h[:, -1].double() / self.diagnostics.n
+    def _network(self, part: Part) -> nn.Sequential:
+        sample = part.windows[slice(0, 2)]
+        _, lag, features = sample.shape
+        options = {name: value for name, value in self.recipe.items() if name in _ENCODER}
+        encoder = build_encoder(self.recipe["encoder"], features, lag, **options)
+        if self.recipe.get("skip", False):
+            encoder = Skip(encoder, self.recipe.get("dropout", 0.0))
+        encoder = encoder.to(self.device)
+        head = self.head(width_of(encoder, sample), part.y.shape[1]).to(self.device)
+        head.measure(part.y)
+        return nn.Sequential(encoder, head)
+
+    def _inputs(self, windows: WindowSet) -> Any:
+        """Standardised windows on the device."""
+        return windows.map_features(self.x_scaler.transform).tensor(torch.float32, self.device)
+
+    def _part(self, windows: WindowSet) -> Part:
+        """Windows, and targets ``(n, outputs)`` less the mean function."""
+        inputs = self._inputs(windows)
+        z = torch.as_tensor(self.y_scaler.transform(windows.y), device=self.device)
+        mean, variance = self.mean.predict(inputs)
+        return Part(inputs, z.reshape(len(z), -1) - mean, variance)
+
+    def _unscaled(self, mean: Tensor, variance: Tensor) -> Student:
+        """A Gaussian on the data's own scale from standardised moments ``(n, outputs)``."""
+        shape = (len(mean), *self.y_scaler.shift.shape)
+        return Student(
+            self.y_scaler.inverse(mean.cpu().numpy().reshape(shape)),
+            self.y_scaler.inverse_std(variance.sqrt().cpu().numpy().reshape(shape)),
+        )
 
 
-class Density(nn.Module):
-    """Stands where a :class:`seqgp.GP` stands, for heads that say their own variance. Holds no θ."""
-
-    def statistics(self, H: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """The rows themselves."""
-        return H, y
-
-    def posterior(self, statistics: tuple[Tensor, Tensor]) -> DensityPosterior:
-        """Whatever the head says; ``nlml`` is the loss of all rows, ``noise`` the mean of theirs."""
-        H, y = statistics
-        k, n = y.shape[1], len(y)
-        noise = H[:, 2 * k : 3 * k].double().exp().mean(0)
-        found = DensityPosterior(torch.zeros(()), noise, False, Diagnostics("density", n))
-        return DensityPosterior(found.loss(H, y).sum(), noise, False, found.diagnostics)
-
-    def restart(self) -> None:
-        """Nothing is remembered from one conditioning to the next."""
+_SETTINGS = {field.name for field in fields(Settings)}
+_ENCODER = {"hidden", "layers", "dropout", "input_dropout", "recurrent_dropout"}
 
 
-class DensityNet(SequenceNet):
+class DensityNet(_Net):
     """A network that learns its own error bar; the best epoch is that of the best density."""
 
+    layer = Density
     select = "nlpd"
 
-    def __init__(self, calibrate: bool = False, **options: Any) -> None:
-        super().__init__(calibrate=calibrate, **options)
+    def predictive(self, windows: WindowSet, observed: bool = True) -> Student:
+        """Gaussian, of a new observation, or of the function without noise.
 
-    @classmethod
-    def _get_param_names(cls) -> list[str]:
-        names: list[str] = SequenceNet._get_param_names()
-        return names
-
-    def _new_layer(self, outputs: int, inference: str, grid_size: int | None) -> Any:
-        return Density()
-
-    def predictive(self, windows: WindowSet) -> Student:
-        """Gaussian."""
-        return Student(*self.predict(windows, return_std=True))
-
-
-class GaussianHead(nn.Module):
-    """``(n, width) → (n, 3 outputs + 1)``: a mean and a log variance, both linear; no penalty."""
-
-    unit: Tensor
-
-    def __init__(self, width: int, outputs: int) -> None:
-        super().__init__()
-        self.outputs = outputs
-        self.linear = nn.Linear(width, 2 * outputs)
-        self.register_buffer("unit", torch.ones(outputs))
-
-    @torch.no_grad()
-    def measure(self, y: Tensor) -> None:
-        """Let the deviation of ``y`` ``(n, outputs)`` be the unit, and the variance that at first."""
-        self.unit.copy_(_deviation(y))
-        self.linear.bias[self.outputs :] = 0.0
-
-    def forward(self, features: Tensor) -> Tensor:
-        """``(n, width) → (n, 3 outputs + 1)``."""
-        mean, log_variance = self.linear(features).split(self.outputs, dim=1)
-        nothing = torch.zeros_like(mean)
-        log_variance = (log_variance + 2.0 * self.unit.log()).clamp(*_LOG_VARIANCE)
-        return torch.cat([mean * self.unit, nothing, log_variance, nothing[:, :1]], dim=1)
+        Args:
+            windows: to predict the targets of.
+            observed: whether the variance includes the noise.
+        """
+        inputs = self._inputs(windows)
+        offset, more = self.mean.predict(inputs)
+        mean, latent, noise = split(encode(self.network, inputs), offset.shape[1])
+        return self._unscaled(offset + mean, (latent + noise if observed else latent) + more)
 
 
 class HeteroscedasticNet(DensityNet):
@@ -143,61 +148,9 @@ class HeteroscedasticNet(DensityNet):
     References:
         Estimating the Mean and Variance of the Target Probability Distribution, Nix and Weigend
         1994.
-
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.standard_normal((80, 6, 1)), rng.standard_normal(80)
-    >>> net = HeteroscedasticNet(hidden=4, epochs=1, random_state=0, progress=False).fit(X, y)
-    >>> net.predictive(X).std.shape
-    (80,)
     """
 
-    def _new_head(self, width: int, outputs: int) -> Any:
-        return GaussianHead(width, outputs)
-
-
-class VariationalHead(nn.Module):
-    """``(n, width) → (n, 3 outputs + 1)``: moments of ``wᵀφ`` under q(w), log σ², KL(q ‖ prior).
-
-    φ are the features and a one. For each output ``q(w) = N(μ, LLᵀ)`` and the prior is ``N(0, I)``;
-    σ² has none, and is a point estimate.
-    """
-
-    unit: Tensor
-    pace = 10.0
-    """log σ² moves so many times as fast as a weight, which is how fast a GP's parameters move."""
-
-    def __init__(self, width: int, outputs: int) -> None:
-        super().__init__()
-        d = width + 1
-        self.mean = nn.Parameter(torch.empty(outputs, d).uniform_(-1.0, 1.0) / math.sqrt(d))
-        self.lower = nn.Parameter(torch.zeros(outputs, d, d))
-        self.log_diagonal = nn.Parameter(torch.zeros(outputs, d))
-        self.log_noise = nn.Parameter(torch.zeros(outputs))
-        self.register_buffer("unit", torch.ones(outputs))
-        for parameter in self.parameters():
-            parameter.decay = False  # type: ignore[attr-defined]  # the KL is what shrinks these
-
-    @torch.no_grad()
-    def measure(self, y: Tensor) -> None:
-        """Let the deviation of ``y`` ``(n, outputs)`` be the unit; the doubt about w starts below it."""
-        self.unit.copy_(_deviation(y))
-        self.log_diagonal.fill_(-math.log(self.mean.shape[1]))
-
-    def factor(self) -> Tensor:
-        """L ``(outputs, d, d)``, lower triangular."""
-        return self.lower.tril(-1) + torch.diag_embed(self.log_diagonal.exp())
-
-    def forward(self, features: Tensor) -> Tensor:
-        """``(n, width) → (n, 3 outputs + 1)``."""
-        phi = torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
-        L = self.factor()
-        variance = torch.einsum("nd,kde->nke", phi, L).square().sum(-1)
-        size = L.square().sum() + self.mean.square().sum() - self.mean.numel()
-        kl = 0.5 * size - self.log_diagonal.sum()
-        log_noise = self.pace * self.log_noise + 2.0 * self.unit.log()
-        constant = torch.cat([log_noise.clamp(*_LOG_VARIANCE), kl[None]])
-        moments = phi @ self.mean.T * self.unit, variance * self.unit.square()
-        return torch.cat([*moments, constant.expand(len(phi), -1)], dim=1)
+    head = GaussianHead
 
 
 class VariationalLastLayer(DensityNet):
@@ -208,86 +161,76 @@ class VariationalLastLayer(DensityNet):
 
     References:
         Variational Bayesian Last Layers, Harrison, Willes and Snoek 2024, arXiv:2404.11599.
-
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.standard_normal((80, 6, 1)), rng.standard_normal(80)
-    >>> net = VariationalLastLayer(hidden=4, epochs=1, random_state=0, progress=False).fit(X, y)
-    >>> net.predictive(X).std.shape
-    (80,)
     """
 
-    def _new_head(self, width: int, outputs: int) -> Any:
-        return VariationalHead(width, outputs)
+    head = VariationalHead
 
 
-class MCDropout:
+class MCDropout(_Net):
     """A plain network whose dropout stays on: the spread of many passes, and a constant noise.
 
-    The noise is what validation errors have beyond that spread. ``dropout`` is at least 0.1.
+    The noise is what the variance of validation errors has beyond that spread. The recipe has the number
+    of ``passes`` and a ``dropout`` above 0.
 
     References:
         Dropout as a Bayesian Approximation, Gal and Ghahramani 2016, arXiv:1506.02142.
     """
 
-    def __init__(self, passes: int = 50, dropout: float = 0.1, **options: Any) -> None:
-        self.passes = passes
-        self.net = SequenceNet(dropout=max(dropout, 0.1), **options)
+    head = ScaledLinear
+    layer = Readout
+    select = "rmse"
 
-    def fit(self, train: WindowSet, validation: WindowSet) -> Self:
+    def fit(self, windows: WindowSet, validation: WindowSet) -> Self:
         """Train, then fit the noise to the validation errors."""
-        self.net.fit(train, validation=validation)
-        mean, variance = self._moments(validation)
-        excess = np.mean((validation.y - mean) ** 2 - variance, axis=0)
-        self.noise: Array = np.maximum(excess, 1e-6 * self.net.y_scaler_.scale**2)
+        super().fit(windows, validation)
+        spread = self._spread(validation)
+        excess = np.mean((validation.y - spread.mean) ** 2 - spread.std**2, axis=0)
+        self.noise: Array = np.maximum(excess, 1e-6 * self.y_scaler.scale**2)
         return self
 
     def predictive(self, windows: WindowSet) -> Student:
         """Gaussian with the moments of the passes, and the noise."""
-        mean, variance = self._moments(windows)
-        return Student(mean, np.sqrt(variance + self.noise))
+        spread = self._spread(windows)
+        return Student(spread.mean, np.sqrt(spread.std**2 + self.noise))
 
-    def _moments(self, windows: WindowSet) -> tuple[Array, Array]:
-        """Mean and variance over passes, without the noise; the same numbers every time."""
-        net, device = self.net, self.net.posterior_.noise.device
-        inputs = windows_on(device, windows, net.x_scaler_)
-        offset, variance = net.mean_function_.predict(inputs)
-        rows = [slice(start, start + _ROWS) for start in range(0, len(windows), _ROWS)]
+    def _spread(self, windows: WindowSet) -> Student:
+        """Mean and deviation over passes, without the noise; the same numbers every time."""
+        inputs = self._inputs(windows)
+        offset, variance = self.mean.predict(inputs)
         moments = []
-        with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.no_grad():
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices), torch.no_grad():
             torch.manual_seed(0)
-            net.network_.train()
-            for part in rows:
-                batch = inputs[part]
-                draws = torch.stack([net.network_(batch) for _ in range(self.passes)]).double()
+            self.network.train()
+            for start in range(0, len(windows), _ROWS):
+                batch = inputs[slice(start, start + _ROWS)]
+                passes = range(self.recipe["passes"])
+                draws = torch.stack([self.network(batch) for _ in passes]).double()
                 moments.append(torch.stack([draws.mean(0), draws.var(0)]))
-            net.network_.eval()
+            self.network.eval()
         mean, spread = torch.cat(moments, dim=1)
-        shape = (len(windows), *net.y_scaler_.shift.shape)
-        means = net.y_scaler_.inverse((offset + mean).cpu().numpy().reshape(shape))
-        deviation = (variance + spread).sqrt().cpu().numpy().reshape(shape)
-        return means, net.y_scaler_.inverse_std(deviation) ** 2
+        return self._unscaled(offset + mean, variance + spread)
 
 
 class Ensemble:
     """Networks with a variance of their own from different seeds, their mixture as one Gaussian.
 
-    The member k of seed s starts from seed ``members · s + k``: no two ensembles share one.
+    The recipe has the number of ``members``. Member k of seed s has the seed ``members · s + k``, so that
+    no two ensembles share one.
 
     References:
         Simple and Scalable Predictive Uncertainty Estimation using Deep Ensembles,
         Lakshminarayanan, Pritzel and Blundell 2017, arXiv:1612.01474.
     """
 
-    def __init__(self, members: int = 5, random_state: int = 0, **options: Any) -> None:
-        self.nets = [
-            HeteroscedasticNet(random_state=members * random_state + k, **options)
-            for k in range(members)
-        ]
+    def __init__(self, recipe: Recipe, seed: int = 0, device: str = "auto") -> None:
+        members = recipe["members"]
+        self.nets = [HeteroscedasticNet(recipe, members * seed + k, device) for k in range(members)]
 
-    def fit(self, train: WindowSet, validation: WindowSet) -> Self:
+    def fit(self, windows: WindowSet, validation: WindowSet) -> Self:
         """Train each."""
         for net in self.nets:
-            net.fit(train, validation=validation)
+            net.fit(windows, validation)
         return self
 
     def predictive(self, windows: WindowSet) -> Student:
@@ -305,15 +248,31 @@ class SplitConformal:
         Distribution-Free Predictive Inference for Regression, Lei et al. 2018, arXiv:1604.04173.
     """
 
-    def __init__(self, **options: Any) -> None:
-        self.net = SequenceNet(**options)
+    def __init__(self, recipe: Recipe, seed: int = 0, device: str = "auto") -> None:
+        self.net = build("lstm", recipe, seed, device)
 
-    def fit(self, train: WindowSet, validation: WindowSet) -> Self:
+    def fit(self, windows: WindowSet, validation: WindowSet) -> Self:
         """Train, then keep the validation errors."""
-        self.net.fit(train, validation=validation)
+        self.net.fit(windows, validation=validation)
         self.residuals: Array = validation.y - self.net.predict(validation)
         return self
 
     def predictive(self, windows: WindowSet) -> Empirical:
         """The validation errors about the network's mean."""
         return Empirical(np.asarray(self.net.predict(windows)), self.residuals)
+
+
+class _Rival(Protocol):
+    def fit(self, windows: WindowSet, validation: WindowSet) -> Any: ...
+
+    def predictive(self, windows: WindowSet) -> Predictive: ...
+
+
+RIVALS: dict[str, Callable[[Recipe, int, str], _Rival]] = {
+    "lstm-heteroscedastic": HeteroscedasticNet,
+    "lstm-dropout": MCDropout,
+    "lstm-ensemble": Ensemble,
+    "lstm-conformal": SplitConformal,
+    "lstm-vbll": VariationalLastLayer,
+}
+"""By their names in the calibration study: a recipe, a seed and a device to an unfitted rival."""

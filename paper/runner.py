@@ -1,4 +1,4 @@
-"""Runs cells side by side, writes each as it ends, and goes on where an earlier run stopped."""
+"""What an experiment is, and how its cells are run: side by side, each stored as it ends."""
 
 from __future__ import annotations
 
@@ -6,35 +6,116 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
+import gpytorch
+import numpy as np
 import pandas as pd
+import torch
 
-__all__ = ["environment", "run_cells", "write_text"]
+import seqgp
+
+__all__ = ["Cell", "Experiment", "Row", "run_cells", "table_lines", "write_text"]
 
 Cell = tuple[Any, ...]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure: its cells, what one of them computes, and how the rows are shown.
+
+    Functions are those of a module, so that a worker process can import them.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    """What the entries of a cell are, and the first columns of the table."""
+    cells: Callable[[int, bool], list[Cell]]
+    """Number of seeds, and whether it is a quick trial, to the cells."""
+    settings: Callable[[Cell, bool], dict[str, Any]]
+    """All that decides a cell's numbers, stored beside them."""
+    scores: Callable[[Cell, bool], Row]
+    """What a cell computes: the columns after the keys."""
+    markdown: Callable[[pd.DataFrame], str] | None = None
+    figures: Mapping[str, Callable[[pd.DataFrame, Path], None]] = field(default_factory=dict)
+    """Functions that draw, by the name of the file."""
+    folder: str = ""
+    threads: int | None = 1
+    """Small recurrent networks are fastest with one thread, and cells run side by side."""
+
+    def path(self, out: Path, quick: bool = False) -> Path:
+        """The CSV file of its rows."""
+        return out / self.folder / f"{self.name.replace('-', '_')}{'_quick' if quick else ''}.csv"
+
+    def run(self, cell: Cell, quick: bool = False) -> Row:
+        """The row of a cell, with the seconds that it took."""
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        start = time.perf_counter()
+        row = dict(zip(self.keys, cell, strict=True)) | self.scores(cell, quick)
+        return row | {"seconds": time.perf_counter() - start}
+
+    def run_all(
+        self,
+        cells: Sequence[Cell],
+        path: Path,
+        quick: bool = False,
+        jobs: int = 1,
+        on_done: Callable[[Row], None] | None = None,
+    ) -> pd.DataFrame:
+        """The rows of cells, by :func:`run_cells`."""
+        return run_cells(
+            partial(self.run, quick=quick),
+            cells,
+            self.keys,
+            path,
+            lambda cell: self.settings(cell, quick),
+            jobs=jobs,
+            on_done=on_done,
+        )
+
+    def draw(self, table: pd.DataFrame, path: Path) -> list[Path]:
+        """Write the figures of a table beside its CSV file; their paths."""
+        suffix = "_quick" if path.stem.endswith("_quick") else ""
+        written = []
+        for name, draw in self.figures.items():
+            written.append(path.with_name(f"{name}{suffix}.png"))
+            draw(table, written[-1])
+        return written
 
 
 def run_cells(
-    work: Callable[[Cell], dict[str, Any]],
+    work: Callable[[Cell], Row],
     cells: Sequence[Cell],
     keys: Sequence[str],
     path: Path,
     settings: Callable[[Cell], dict[str, Any]],
     *,
     jobs: int = 1,
-    on_done: Callable[[dict[str, Any]], None] | None = None,
+    on_done: Callable[[Row], None] | None = None,
 ) -> pd.DataFrame:
     """One row per cell in the CSV at ``path``; cells that are there already are not run again.
 
-    ``settings`` says all that decides a cell's numbers; it is stored with versions and command in a
-    JSON file beside the rows, and a cell whose settings have changed since is run again. A cell that
-    fails does not keep others from being run; it is an error once they are.
+    Settings are stored with versions and command in a JSON file beside the rows, and a cell whose
+    settings have changed since is run again. A cell that fails does not keep others from being run; it
+    is an error once they are.
+
+    Args:
+        work: makes the row of a cell, its keys included.
+        cells: those to be run.
+        keys: the columns that name a cell.
+        path: of the CSV file.
+        settings: all that decides a cell's numbers.
+        jobs: processes at the same time.
+        on_done: called with each new row.
     """
     described = path.with_suffix(".json")
     made: dict[str, Any] = {}
@@ -50,10 +131,10 @@ def run_cells(
     rows: list[Any] = done[kept].to_dict("records")
     left = [cell for cell in cells if cell not in known or cell in stale]
 
-    def add(row: dict[str, Any]) -> None:
+    def add(row: Row) -> None:
         rows.append(row)
         cell = tuple(row[key] for key in keys)
-        made[_name(cell)] = {"settings": wanted[cell], **environment()}
+        made[_name(cell)] = {"settings": wanted[cell], **_environment()}
         write_text(described, json.dumps(made, indent=1, sort_keys=True) + "\n")
         write_text(path, _ordered(rows, cells, keys).to_csv(index=False, float_format="%.6g"))
         if on_done is not None:
@@ -75,9 +156,9 @@ def run_cells(
 
 
 def _results(
-    work: Callable[[Cell], dict[str, Any]], cells: Sequence[Cell], jobs: int
-) -> Iterator[tuple[Cell, dict[str, Any] | Exception]]:
-    """Each cell with its row, or with what it failed of, as they end."""
+    work: Callable[[Cell], Row], cells: Sequence[Cell], jobs: int
+) -> Iterator[tuple[Cell, Row | Exception]]:
+    """Each cell with its row, or with the error that it failed with, as they end."""
     if jobs == 1:
         for cell in cells:
             yield cell, _outcome(partial(work, cell))
@@ -89,13 +170,13 @@ def _results(
             for future in as_completed(futures):
                 yield futures[future], _outcome(future.result)
         except BaseException:
-            # Whoever stops the run does not want to wait for cells of minutes, nor to leave them running.
+            # Stopping the run must not wait for cells of minutes, nor leave them running.
             for worker in active_children():
                 worker.terminate()
             raise
 
 
-def _outcome(ask: Callable[[], dict[str, Any]]) -> dict[str, Any] | Exception:
+def _outcome(ask: Callable[[], Row]) -> Row | Exception:
     try:
         return ask()
     except Exception as error:
@@ -103,13 +184,11 @@ def _outcome(ask: Callable[[], dict[str, Any]]) -> dict[str, Any] | Exception:
 
 
 def _name(cell: Cell) -> str:
-    """A cell's entry beside the table."""
+    """A cell's entry in the JSON file."""
     return "/".join(str(part) for part in cell)
 
 
-def _ordered(
-    rows: list[dict[str, Any]], cells: Sequence[Cell], keys: Sequence[str]
-) -> pd.DataFrame:
+def _ordered(rows: list[Row], cells: Sequence[Cell], keys: Sequence[str]) -> pd.DataFrame:
     """In the order of the cells asked for, with any others of earlier runs after them."""
     place = {cell: k for k, cell in enumerate(cells)}
     table = pd.DataFrame(rows)
@@ -117,14 +196,8 @@ def _ordered(
     return table.assign(_order=order).sort_values("_order", kind="stable").drop(columns="_order")
 
 
-def environment() -> dict[str, Any]:
+def _environment() -> dict[str, Any]:
     """Versions, device and the command, to be stored beside a result."""
-    import gpytorch
-    import numpy as np
-    import torch
-
-    import seqgp
-
     cuda = torch.cuda.is_available()
     return {
         "command": "python -m paper " + " ".join(sys.argv[1:]),
@@ -145,3 +218,12 @@ def write_text(path: Path, text: str) -> None:
     temporary = path.with_name(path.name + f".{os.getpid()}.part")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
+
+
+def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """A table in Markdown.
+
+    >>> table_lines(["model", "RMSE"], [["ridge", 0.5]])
+    ['| model | RMSE |', '| --- | --- |', '| ridge | 0.5 |']
+    """
+    return [f"| {' | '.join(map(str, row))} |" for row in (columns, ["---"] * len(columns), *rows)]

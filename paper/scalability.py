@@ -1,10 +1,10 @@
 """How training and prediction scale: the paper's figure, at the size of its car recordings.
 
 932,939 windows of 128 steps, 6 inputs and one target, 2 × 64 LSTM, grids of 100, 200 and 400 points per
-dimension. Time does not depend on what is in the windows, so they are cut from random numbers: the
-paper's recording cannot be had, and none that can has as many rows. One epoch of the GP-LSTM (passing
-over the data for the posterior, θ, tables, and every mini-batch) stands beside one of the same LSTM on
-squared errors, and a prediction beside the LSTM's own forward pass.
+dimension. Time does not depend on the values in the windows, so they are cut from random numbers: the
+paper's recording is not public, and no public one has as many rows. One epoch of the GP-LSTM (passing
+over the data for the posterior, θ, tables, and every mini-batch) is compared with one of the same LSTM on
+squared errors, and a prediction with the LSTM's own forward pass.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from paper.runner import Cell, Experiment, Row, table_lines
+from seqgp import GP
 from seqgp.data import TensorWindows
 from seqgp.encoders import Head, build_encoder
-from seqgp.gp import GP, Statistics
+from seqgp.gp import Statistics
 from seqgp.training import Part, Settings, encode, train
 
-__all__ = ["KEYS", "cells", "draw", "markdown", "run_cell", "settings"]
+__all__ = ["EXPERIMENT"]
 
 KEYS = ("windows", "grid", "model", "seed")
 WINDOWS, LAG, INPUTS, UNITS, LAYERS, BATCH = 932_939, 128, 6, 64, 2, 1024
@@ -34,13 +37,13 @@ FRACTIONS = (0.1, 0.2, 0.4, 0.8, 1.0)
 GRIDS = (100, 200, 400)
 _QUICK = 4000
 _PREDICTED = 65_536  # rows in a timed forward pass
-# Latent points in a timed prediction, these rows' over and over, and calls timed. A GPU is done with
-# fewer before the next kernel is launched: its time would be that of launching.
+# Latent points in a timed prediction (these rows' repeated), and calls timed. On a GPU fewer points would
+# measure the time of launching kernels.
 _POINTS = {"cpu": 1, "cuda": 2**19}
 _CALLS = {"cpu": 5, "cuda": 25}
 
 
-def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
+def cells(seeds: int, quick: bool = False) -> list[Cell]:
     """Fractions of the data on the default grid, and larger grids on a tenth of it."""
     total = _QUICK if quick else WINDOWS
     sizes = [round(share * total) for share in FRACTIONS]
@@ -55,7 +58,7 @@ def cells(seeds: int, quick: bool = False) -> list[tuple[Any, ...]]:
     ]
 
 
-def settings(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
+def settings(cell: Cell, quick: bool = False) -> dict[str, Any]:
     """What was timed, and on what."""
     return {
         "lag": LAG,
@@ -67,7 +70,7 @@ def settings(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
     }
 
 
-def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
+def scores(cell: Cell, quick: bool = False) -> Row:
     """Seconds of an epoch (the second of two), and microseconds of a prediction per row."""
     n, grid, model, seed = cell
     torch.manual_seed(seed)
@@ -84,7 +87,6 @@ def run_cell(cell: tuple[Any, ...], quick: bool = False) -> dict[str, Any]:
         features = encode(timed.network, rows)
         points = features.repeat(math.ceil(_POINTS[device.type] / len(features)), 1)
         return {
-            **dict(zip(KEYS, cell, strict=True)),
             "epoch_seconds": timed.epoch,
             "predict_us": 1e6 * _seconds(lambda: timed.predict(points), device) / len(points),
             "encode_us": 1e6 * _seconds(lambda: encode(timed.network, rows), device) / len(rows),
@@ -104,10 +106,10 @@ def _plain(encoder: nn.Module, part: Part) -> _Timed:
     device, y = part.y.device, part.y.float()
     network = nn.Sequential(encoder, nn.Linear(UNITS, 1).to(device))
     optimiser = torch.optim.AdamW(network.parameters(), lr=1e-3, weight_decay=0.0)
-    notes = []
+    times = []
     for _ in range(2):
         _wait(device)
-        notes.append(time.perf_counter())
+        times.append(time.perf_counter())
         for index in torch.randperm(len(y), device=device).split(BATCH):
             loss = (network(part.windows[index]) - y[index]).square().mean()
             optimiser.zero_grad()
@@ -115,15 +117,15 @@ def _plain(encoder: nn.Module, part: Part) -> _Timed:
             nn.utils.clip_grad_norm_(network.parameters(), 5.0)
             optimiser.step()
     _wait(device)
-    return _Timed(network, lambda h: h, time.perf_counter() - notes[-1])
+    return _Timed(network, lambda h: h, time.perf_counter() - times[-1])
 
 
 class _Clocked(GP):
-    """Notes when it gathers statistics: once an epoch, so an epoch lies between two notes."""
+    """Records when it gathers statistics: once an epoch, so an epoch lies between two records."""
 
     def statistics(self, H: Any, y: Any) -> Statistics:
         _wait(H.device)
-        self.__dict__.setdefault("notes", []).append(time.perf_counter())
+        self.__dict__.setdefault("times", []).append(time.perf_counter())
         return super().statistics(H, y)
 
 
@@ -136,7 +138,7 @@ def _gp(encoder: nn.Module, part: Part, grid: int) -> _Timed:
     gp.initialise(part.y)
     network = nn.Sequential(encoder, head)
     train(network, gp, part, Settings(epochs=2, batch_size=BATCH))
-    epoch = gp.__dict__["notes"][-1] - gp.__dict__["notes"][-2]
+    epoch = gp.__dict__["times"][-1] - gp.__dict__["times"][-2]
     with torch.no_grad():
         posterior = gp.condition(encode(network, part.windows), part.y)
     return _Timed(network, posterior.predict, epoch)
@@ -148,7 +150,7 @@ def _wait(device: torch.device) -> None:
 
 
 def _seconds(call: Any, device: torch.device) -> float:
-    """Median over calls; the first goes before, and takes the memory that the others find."""
+    """Median over calls, after one that is not timed: it allocates the memory."""
     call()
     found = []
     for _ in range(_CALLS[device.type]):
@@ -164,21 +166,26 @@ def markdown(table: pd.DataFrame) -> str:
     """The table for people, with the two claims: linear in rows, flat in prediction."""
     columns = ["epoch_seconds", "predict_us", "encode_us"]
     means = table.groupby(["model", "grid", "windows"], sort=False)[columns].mean().reset_index()
+    heads = ["model", "grid", "windows", "epoch, s", "forward, µs/row", "prediction, µs/row"]
+    rows = [
+        [
+            row["model"],
+            row["grid"] or "",
+            f"{row['windows']:,}",
+            f"{row['epoch_seconds']:.2f}",
+            f"{row['encode_us']:.3f}",
+            f"{row['predict_us']:.4f}" if row["grid"] else "",
+        ]
+        for row in means.to_dict("records")
+    ]
     lines = [
         "# Scalability (the paper's car experiment, its size)",
         "",
         f"LSTM {LAYERS} × {UNITS}, {LAG} steps of {INPUTS} inputs, batches of {BATCH}; mean over "
         f"{table.seed.nunique()} run(s). A prediction is the GP's own part, a forward pass the network's.",
         "",
-        "| model | grid | windows | epoch, s | forward, µs/row | prediction, µs/row |",
-        "| --- | --- | --- | --- | --- | --- |",
+        *table_lines(heads, rows),
     ]
-    for row in means.to_dict("records"):
-        predicted = f"{row['predict_us']:.4f}" if row["grid"] else ""
-        lines.append(
-            f"| {row['model']} | {row['grid'] or ''} | {row['windows']:,} "
-            f"| {row['epoch_seconds']:.2f} | {row['encode_us']:.3f} | {predicted} |"
-        )
     gp = table[(table.model == "gp-lstm") & (table.grid == GRIDS[0])]
     plain = table[table.model == "lstm"]
     if len(gp) > 1 and len(plain):
@@ -199,12 +206,8 @@ def markdown(table: pd.DataFrame) -> str:
 
 def draw(table: pd.DataFrame, path: Path) -> None:
     """Epoch time and prediction time, against rows and against the grid."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    figure = Figure(figsize=(13, 4), layout="constrained")
+    axes = figure.subplots(1, 3)
     for model, style in (("lstm", "s--"), ("gp-lstm", "o-")):
         rows = table[(table.model == model) & table.grid.isin([0, GRIDS[0]])].groupby("windows")
         axes[0].plot(rows.epoch_seconds.mean(), style, label=model.upper())
@@ -222,4 +225,15 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     axes[2].set(xlabel="grid points per dimension", ylim=0, title=f"{gp.windows.min():,} windows")
     axes[2].legend()
     figure.savefig(path, dpi=110)
-    plt.close(figure)
+
+
+EXPERIMENT = Experiment(
+    "fig-scalability",
+    KEYS,
+    cells,
+    settings,
+    scores,
+    markdown,
+    {"fig_scalability": draw},
+    threads=None,
+)

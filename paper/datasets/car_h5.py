@@ -1,4 +1,4 @@
-"""The paper's own car recording, ``car_sensors.h5``, for those who have it: it was never published.
+"""The paper's own car recording, ``car_sensors.h5``, for those who have it: it is not public.
 
 Fields have the names of the paper's code: ``times`` (s), ``gps_1_vel`` (3), ``fiber_accel`` (3),
 ``fiber_compass`` (3), ``fiber_gyro`` (3: roll, pitch, yaw), ``speed``, ``steering_angle``, ``left_lanes``
@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paper.datasets.entry import Dataset
-from paper.datasets.files import DatasetError
-from paper.datasets.lanes import POINTS, lane_points
-from paper.datasets.rows import Array, Rows, join
+from paper.datasets.car_r3 import POINTS, lane_points
+from paper.datasets.recording import Array, Dataset, Rows, join
+from seqgp.demo import DatasetError
 
 __all__ = ["TASKS", "load"]
 
@@ -56,8 +55,12 @@ _NEW_TRIP = 60.0  # seconds without a row
 def load(path: str | Path, task: str = "speed") -> Dataset:
     """The recording for one of ``TASKS``; its trips are the series ``trip1``, ``trip2``, ...
 
-    Lanes become 7 points each, x and y: 28 targets. A row with a missing value is a hole (the
-    paper's code put a zero there), and a run ends where the times jump.
+    Lanes become 7 points each, x and y: 28 targets. A row with a missing value is left out
+    (the paper's code put a zero there), and a run ends where the times jump.
+
+    Args:
+        path: of the file.
+        task: ``"speed"``, ``"yaw"``, ``"lanes"`` or ``"lead"``.
     """
     if task not in TASKS:
         raise ValueError(f"task is {task!r}; expected one of {', '.join(map(repr, TASKS))}")
@@ -88,8 +91,6 @@ def load(path: str | Path, task: str = "speed") -> Dataset:
         name=f"car-sensors-{task}",
         input_names=x_names,
         target_names=y_names,
-        description=f"The paper's car recording, task {task}.",
-        source="car_sensors.h5, not public",
         sample_time=step,
     )
 

@@ -2,17 +2,17 @@
 
 Both tasks use the eight expert drives on public roads, at 10 Hz; the drives on a closed track, whose
 crossings have no lanes, are left out. Inputs are the car's own speed, accelerations and yaw rate; the
-past of the targets, which the paper has among its inputs, comes with ``mode="autoregression"``. The
-frame is the car's: x ahead and y to the left, in metres.
+past of the targets, which the paper has among its inputs, comes with ``mode="autoregression"``.
+Coordinates are the car's: x ahead and y to the left, in metres.
 
 ``car-lanes``: the borders of the car's own lane, y at 0, 5, ..., 30 m ahead, 7 points each, from the
-camera's cubics (which have y to the right: turned round here). A frame whose lane is not 2 to 5 m
-wide at the car or not 1 to 7 m wide at 30 m is a hole: something else was seen as a border.
+camera's cubics (which have y to the right; the sign is changed here). A frame whose lane is not 2 to
+5 m wide at the car or not 1 to 7 m wide at 30 m is left out: something else was seen as a border.
 
 ``car-lead``: x and y of the nearest object ahead in the car's own lane. In all lanes, objects stand to
 the left of the lane's middle by 0.04 of their distance, as if the object sensor were turned by that
-angle against the camera: it is undone to decide who is in the lane, not in the targets. A frame
-without such an object, or without a lane, is a hole; a new object is a new run.
+angle against the camera: this is undone to decide who is in the lane, not in the targets. A frame
+without such an object, or without a lane, is left out; a new object begins a new run.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from paper.datasets.entry import Entry
-from paper.datasets.files import File
-from paper.datasets.lanes import POINTS, lane_points
-from paper.datasets.rows import Array, Rows, join
+from paper.datasets.recording import Array, Entry, Rows, join
+from seqgp.demo import DataFile
 
-__all__ = ["LANES", "LEAD"]
+__all__ = ["LANES", "LEAD", "POINTS", "lane_points", "read_lanes", "read_lead"]
+
+POINTS = 7
+"""Points on each border of a lane: the first, the last, and five between them at equal steps."""
 
 _STEP = 0.1
 _INPUTS = ("v", "ax", "ay", "omega")
@@ -67,7 +68,21 @@ class _Drive:
         return np.hstack([left, right]), lane
 
 
-def _lanes(paths: Sequence[Path]) -> Rows:
+def lane_points(coefficients: ArrayLike, at: ArrayLike) -> Array:
+    """``(N, k)``: cubics ``(N, 4)``, lowest power first, at the positions ``at (k,)``.
+
+    >>> lane_points([[1.0, 2.0, 0.0, 1.0]], [0.0, 1.0, 2.0])
+    array([[ 1.,  4., 13.]])
+    """
+    cubics = np.asarray(coefficients, dtype=np.float64)
+    if cubics.ndim != 2 or cubics.shape[1] != 4:
+        raise ValueError(f"coefficients have shape {cubics.shape}; expected (N, 4): cubics")
+    points: Array = cubics @ np.vander(np.asarray(at, dtype=np.float64), 4, increasing=True).T
+    return points
+
+
+def read_lanes(paths: Sequence[Path]) -> Rows:
+    """Speed, accelerations and yaw rate to the borders of the lane."""
     parts = {}
     lost = 0
     for name, drive in _drives(paths).items():
@@ -78,7 +93,8 @@ def _lanes(paths: Sequence[Path]) -> Rows:
     return replace(join(parts), holes={"frames without a lane": lost})
 
 
-def _lead(paths: Sequence[Path]) -> Rows:
+def read_lead(paths: Sequence[Path]) -> Rows:
+    """Speed, accelerations and yaw rate to the position of the vehicle ahead."""
     parts = {}
     lost = 0
     for name, drive in _drives(paths).items():
@@ -152,7 +168,7 @@ def _drives(paths: Sequence[Path]) -> dict[str, _Drive]:
 
 
 _FILES = (
-    File(
+    DataFile(
         path="car/r3_driving.npz",
         sha256="645da94bcaf987b3aa0bc7237a2ac4abd559ce5ff679a2bcd49b4dbb716909c6",
     ),
@@ -171,7 +187,7 @@ LANES = Entry(
     source=_SOURCE,
     licence="not stated",
     files=_FILES,
-    read=_lanes,
+    read=read_lanes,
     sample_time=_STEP,
 )
 
@@ -187,6 +203,6 @@ LEAD = Entry(
     source=_SOURCE,
     licence="not stated",
     files=_FILES,
-    read=_lead,
+    read=read_lead,
     sample_time=_STEP,
 )

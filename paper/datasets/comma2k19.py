@@ -1,7 +1,7 @@
 """Drives in the layout of comma2k19: one-minute segments, each signal a folder with ``t`` and ``value``.
 
-Signals come at rates of their own; here each is put on one clock by the mean over each step, never by
-a later sample. GNSS speed and bearing become a velocity, east and north; radar tracks become the
+Signals have different rates; here each is put on one clock by the mean over each step, without using
+later samples. GNSS speed and bearing become a velocity, east and north; radar tracks become the
 nearest vehicle ahead in the car's path.
 
 References:
@@ -18,9 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from paper.datasets.clock import bin_means, elapsed, ticks
-from paper.datasets.entry import Dataset
-from paper.datasets.rows import Array, Rows, join
+from paper.datasets.recording import Array, Dataset, Rows, bin_means, elapsed, join, ticks
 
 __all__ = ["TASKS", "load", "load_segment"]
 
@@ -49,14 +47,19 @@ _AHEAD, _LEFT, _TRACK = 0, 1, 5
 _HALF_PATH = 1.8  # metres: half of a highway lane
 _SLOWEST = 2.0  # m/s: below it, yaw rate over speed says nothing about the path
 _HOLD = (
-    3  # steps that the last value may stand in: GNSS and compass have hardly more than one a step
+    3  # steps for which the last value is kept: GNSS and compass have hardly more than one a step
 )
 
 
 def load(folder: str | Path, task: str = "speed", step: float = 0.1) -> Dataset:
     """All segments in ``folder`` or below it, for one of ``TASKS``; a segment is a series.
 
-    Rows in which an input or a target is missing (no vehicle ahead, say) are holes.
+    Rows in which an input or a target is missing (no vehicle ahead, say) are left out.
+
+    Args:
+        folder: of a segment, a route or a chunk.
+        task: one of ``TASKS``.
+        step: seconds between two rows.
     """
     if task not in TASKS:
         raise ValueError(f"task is {task!r}; expected one of {', '.join(map(repr, TASKS))}")
@@ -92,8 +95,6 @@ def load(folder: str | Path, task: str = "speed", step: float = 0.1) -> Dataset:
         name=f"comma2k19-{task}",
         input_names=inputs,
         target_names=targets,
-        description=f"{len(parts)} one-minute segments of highway driving, task {task}.",
-        source="comma2k19",
         sample_time=step,
     )
 
@@ -104,6 +105,10 @@ def load_segment(folder: str | Path, step: float = 0.1) -> pd.DataFrame:
     Columns: ``speed`` (m/s), ``steering_angle`` (°), ``acc_*`` (m/s²), ``gyro_*`` (rad/s), ``mag_*``,
     each forward, right and down; ``v_east``, ``v_north`` (m/s); ``lead_x``, ``lead_y`` (m ahead and to
     the left). The index is the time since the first sample of the speed.
+
+    Args:
+        folder: of the segment.
+        step: seconds between two rows.
     """
     if not step > 0:
         raise ValueError(f"step is {step}; expected seconds above 0")

@@ -10,26 +10,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from paper import calibration, calibration_report, table2, table3
-from paper.baselines import LinearModel
-from paper.blocks import turned
-from paper.calibration_report import (
-    BASELINES,
-    FIRST,
-    LEVELS,
-    MODELS,
-    PIT,
-    PROPOSED,
-    TASKS,
-)
+from paper import calibration, calibration_report, tasks
+from paper.__main__ import EXPERIMENTS
+from paper.calibration_report import BASELINES, FIRST, LEVELS, MODELS, PIT, PROPOSED, TASKS
+from paper.models import LinearModel
 from paper.predictive import Student
-from paper.table3_options import CANDIDATES, parsed
+from paper.recipes import CANDIDATES, parsed
 from seqgp.metrics import coverage, rmse
 
+STUDY = calibration.EXPERIMENT
 COLUMNS = [
     *("dataset", "model", "mode", "seed", "rmse", "rmse_z", "nlpd", "crps"),
-    *("cov50", "cov80", "cov95", "width95", "pit_error", "cov95_adaptive"),
-    *("seconds", "train_seconds", *PIT),
+    *("cov50", "cov80", "cov95", "width95", "pit_error", *PIT),
+    *("cov95_adaptive", "train_seconds", "seconds"),
 ]
 
 
@@ -56,19 +49,19 @@ def table(rng):
 
 
 def test_every_cell_has_the_options_of_its_table():
-    cells = calibration.cells(5)
+    cells = STUDY.cells(5, False)
     assert len(cells) == len(set(cells)) == 9 * 8 * 5 + 9 * 2
     assert {seed for _, model, _, seed in cells if model in BASELINES} == {0}
     for dataset, model, mode, seed in cells:
         if model in BASELINES:
-            assert set(calibration.settings((dataset, model, mode, seed))) <= {"lag", "blocks"}
+            assert set(STUDY.settings((dataset, model, mode, seed), False)) <= {"lag", "blocks"}
             continue
         known = "gp-lstm" if model.startswith("gp") else "lstm"
-        source = table2 if dataset in table2.DATASETS else table3
-        ours = calibration.settings((dataset, model, mode, seed))
-        theirs = source.settings((dataset, known, mode, seed))
+        source = EXPERIMENTS["table2" if dataset in tasks.SYSID else "table3"]
+        ours = STUDY.settings((dataset, model, mode, seed), False)
+        theirs = source.settings((dataset, known, mode, seed), False)
         theirs.pop("refit", None)  # here validation rows stay what they are
-        assert ours.pop("blocks", 1) == (4 if source is table2 else 1)
+        assert ours.pop("blocks", 1) == (4 if source.name == "table2" else 1)
         changed = {k for k in ours | theirs if ours.get(k) != theirs.get(k)}
         if dataset.startswith("gef"):
             assert all(ours[k] == theirs[k] // 3 for k in changed & {"epochs", "pretrain_epochs"})
@@ -80,7 +73,7 @@ def test_every_cell_has_the_options_of_its_table():
             quicker = parsed(CANDIDATES[dataset, known, mode][1])
             assert all(ours[k] == quicker[k] for k in quicker if k != "restarts")
             changed -= {"epochs", "lr", "dropout"}
-        if source is table3:  # one training each
+        if source.name == "table3":  # one training each
             assert "restarts" not in ours
             changed -= {"restarts"}
         assert changed <= {"calibrate", "passes", "members", "dropout"}
@@ -108,7 +101,7 @@ def test_the_summary_counts_wins_and_losses(table):
     assert list(found.nlpd_rival) == ["lstm"] * 9
     assert found.nlpd_gap[1:].to_numpy() == pytest.approx(1.11 - 0.5)
     assert found.rmse_ratio[1] == pytest.approx(1.11 / 1.01)
-    text = calibration.markdown(table)
+    text = STUDY.markdown(table)
     first = next(line for line in text.splitlines() if line.startswith("| gp-lstm |"))
     assert first.endswith("| 1.50 |")  # its cost
     assert "| best in NLPD | 1 of 9 |" in text
@@ -125,17 +118,17 @@ def test_coverage_stands_beside_what_can_be_expected_of_it(table):
     table.loc[ours & (table.dataset == "actuator"), ["cov50", "cov95"]] = [0.5, 0.925]
     table.loc[ours & (table.dataset == "drives"), ["cov50", "cov95"]] = [0.47, 0.969]
     found = calibration_report.summary(table)
-    assert list(calibration_report.held(found, "alike")[:2]) == [True, False]
+    assert list(calibration_report.held(found, "conformal")[:2]) == [True, False]
     assert list(calibration_report.held(found, "cov")[:2]) == [False, True]
-    text = calibration.markdown(table)
+    text = STUDY.markdown(table)
     assert "| drives, autoregression | 0.541 | 0.950 | no | 0.470 | 0.969 | yes |  |" in text
     assert "off by at most 0.04 at 50% and 0.02 at 95%" in text
     # Without the plain LSTM's intervals nothing is said of what could be expected.
-    assert "| drives, autoregression |  |  |  | 0.470 |" in calibration.markdown(table[~conformal])
+    assert "| drives, autoregression |  |  |  | 0.470 |" in STUDY.markdown(table[~conformal])
 
 
 def test_the_best_of_a_column_is_bold_and_a_missing_density_is_empty(table):
-    first = calibration.markdown(table).split("\n## ")[1].splitlines()
+    first = STUDY.markdown(table).split("\n## ")[1].splitlines()
     rows = {line.split(" | ")[0].strip("| "): line for line in first if line.startswith("| ")}
     assert rows[PROPOSED].startswith(
         "| gp-lstm | **0.6100** | **0.610** | **0.6100** | 0.492 (0.002)"
@@ -145,25 +138,25 @@ def test_the_best_of_a_column_is_bold_and_a_missing_density_is_empty(table):
     assert rows[FIRST].endswith("| 1.010 | 1.010 | **1.00** |")
     # Ridge has the value nearest to its level, and is not compared.
     table.loc[table.model == "ridge", "cov50"] = 0.5
-    assert "| 0.500 (0.000) |" in calibration.markdown(table)
-    one = calibration.markdown(table[table.model == "lstm"])
+    assert "| 0.500 (0.000) |" in STUDY.markdown(table)
+    one = STUDY.markdown(table[table.model == "lstm"])
     assert "Summary" not in one
     assert "nan" not in one
 
 
 def test_the_figures_are_drawn(table, tmp_path):
-    for name, draw in calibration.FIGURES.items():
+    for name, draw in STUDY.figures.items():
         for some in (table, table[(table.dataset == "drives") & (table.model == "lstm-vbll")]):
             draw(some, tmp_path / f"{name}{len(some)}.png")
         assert (tmp_path / f"{name}{len(table)}.png").stat().st_size > 40_000
 
 
 def test_small_recordings_are_scored_on_each_quarter_in_turn(data_folder):
-    row = calibration.run_cell(("drives", "ridge", "autoregression", 0))
-    windows = table2.windows_of("drives", "autoregression", "ridge")
+    row = STUDY.run(("drives", "ridge", "autoregression", 0))
+    windows = tasks.windows_of("drives", "autoregression", "ridge")
     errors, shares = [], []
     for quarter in (1, 2, 3, 4):
-        train, validation, test = turned(windows, quarter)
+        train, validation, test = tasks.rotated(windows, quarter)
         mean, std = LinearModel().fit(train, validation).predict(test, return_std=True)
         errors.append(rmse(test.y, mean))
         shares.append(coverage(test.y, mean, std))

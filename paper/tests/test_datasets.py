@@ -1,110 +1,27 @@
+"""Data sets by name: what is listed is what is loaded; system identification; rows and their runs."""
+
 from __future__ import annotations
 
-import hashlib
-import io
+import subprocess
 import sys
-import threading
-from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.io import loadmat, savemat
 
 from paper import datasets
-from paper.datasets import DatasetError, File, WrongFileError, registry
-
-
-class Server:
-    """A web server on this machine: ``pages`` maps a path to a body and the length it declares."""
-
-    def __init__(self):
-        self.pages: dict[str, tuple[bytes, int]] = {}
-        self.requests: list[str] = []
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                server.requests.append(self.path)
-                if self.path not in server.pages:
-                    self.send_error(404)
-                    return
-                body, length = server.pages[self.path]
-                self.send_response(200)
-                self.send_header("Content-Length", str(length))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format, *args):
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-
-    def stop(self):
-        if self._thread.is_alive():
-            self._http.shutdown()
-            self._http.server_close()
-            self._thread.join()
-
-
-@pytest.fixture
-def server():
-    server = Server()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    """An empty cache that is there already, and no data folder."""
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    monkeypatch.setenv("SEQGP_CACHE", str(folder))
-    monkeypatch.delenv("SEQGP_DATA", raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    return folder
-
-
-@pytest.fixture
-def content() -> bytes:
-    stream = io.BytesIO()
-    savemat(stream, {"u": np.arange(5.0)[:, None], "p": 10 * np.arange(5)[:, None]})
-    return stream.getvalue()
-
-
-@pytest.fixture
-def small(content, server, monkeypatch):
-    """``actuator`` as a made-up file of five rows whose home is the server."""
-    server.pages["/actuator.mat"] = (content, len(content))
-    file = File(
-        path="sysid/actuator.mat",
-        sha256=hashlib.sha256(content).hexdigest(),
-        url=f"{server.url}/actuator.mat",
-    )
-    entry = replace(registry.ENTRIES["actuator"], rows=5, files=(file,))
-    monkeypatch.setitem(registry.ENTRIES, "actuator", entry)
-    return entry
-
-
-def put(folder, content):
-    (folder / "sysid").mkdir(parents=True, exist_ok=True)
-    path = folder / "sysid" / "actuator.mat"
-    path.write_bytes(content)
-    return path
-
-
-def contents(folder):
-    return sorted(folder.rglob("*"))
+from paper.datasets import Rows, sysid
+from paper.datasets.recording import join
+from seqgp import WindowSet
 
 
 @pytest.mark.parametrize(
     ("name", "x", "y", "rows"), [("actuator", "u", "p", 1024), ("drives", "u1", "z1", 500)]
 )
-def test_real_recordings(data_folder, monkeypatch, name, x, y, rows):
-    monkeypatch.setitem(sys.modules, "pooch", None)  # importing it fails: it is not needed
+def test_real_recordings(data_folder, name, x, y, rows):
     data = datasets.load(name)
     raw = loadmat(data_folder / "sysid" / f"{name}.mat")
     assert data.inputs.shape == (rows, 1)
@@ -115,28 +32,35 @@ def test_real_recordings(data_folder, monkeypatch, name, x, y, rows):
     assert (data.input_names, data.target_names) == ((x,), (y,))
 
 
+def test_a_mat_file(tmp_path):
+    columns = {"u": np.arange(5, dtype="i2")[:, None], "p": 10 * np.arange(5.0, dtype=">f8")}
+    savemat(tmp_path / "actuator.mat", columns)
+    rows = sysid.ACTUATOR.read([tmp_path / "actuator.mat"])
+    np.testing.assert_array_equal(rows.inputs, np.arange(5.0)[:, None])
+    np.testing.assert_array_equal(rows.targets, 10 * np.arange(5.0))
+    assert rows.inputs.dtype == rows.targets.dtype == np.dtype("=f8")
+
+
 def test_entries_describe_what_is_loaded(data_folder):
     for entry in datasets.available():
-        if not entry.present:
+        if not entry.status().present:
             continue
         data = datasets.load(entry.name)
         assert data.name == entry.name
-        assert data.inputs.shape == (entry.rows, entry.inputs)
-        assert data.targets.reshape(entry.rows, -1).shape == (entry.rows, entry.outputs)
+        assert data.inputs.shape == (entry.rows, len(entry.input_names))
+        assert data.targets.reshape(entry.rows, -1).shape == (entry.rows, len(entry.target_names))
         assert len(repr(data)) < 500
 
 
 def test_homes_are_fixed_and_encrypted():
+    homes = (
+        "https://raw.githubusercontent.com/zhenwendai/RGP/e55e66d36692",
+        "https://files.python",
+    )
     for entry in datasets.available():
         for file in entry.files:
             assert len(bytes.fromhex(file.sha256)) == 32
-            if file.url is not None:
-                assert file.url.startswith(
-                    "https://raw.githubusercontent.com/zhenwendai/RGP/e55e66d36692"
-                )
-            if file.requirement is not None:
-                name, version = file.requirement.split("==")
-                assert file.path.split("/")[-1].startswith(f"{name}-{version}-")
+            assert file.url is None or file.url.startswith(homes)
 
 
 def test_unknown_name():
@@ -144,123 +68,72 @@ def test_unknown_name():
         datasets.load("actuators")
 
 
-def test_downloaded_once(small, server, cache):
-    assert not small.present
-    data = datasets.load("actuator")
-    np.testing.assert_array_equal(data.inputs, np.arange(5.0)[:, None])
-    np.testing.assert_array_equal(data.targets, 10 * np.arange(5.0))
-    assert data.targets.dtype == np.float64
-    assert small.status().where == (cache / "sysid" / "actuator.mat",)
-    datasets.load("actuator")
-    assert server.requests == ["/actuator.mat"]
-    assert contents(cache) == [cache / "sysid", cache / "sysid" / "actuator.mat"]
+def test_listing_imports_nothing_optional():
+    script = (
+        "import sys, paper.datasets.car_h5, paper.datasets.comma2k19;"
+        "print(sorted({'h5py', 'pydantic', 'scoringrules'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
 
 
-def test_data_folder_comes_first(small, server, cache, content, tmp_path, monkeypatch):
-    put(cache, content)
-    path = put(tmp_path / "data", content)
-    monkeypatch.setenv("SEQGP_DATA", str(tmp_path / "data"))
-    assert small.status().where == (path,)
-    path.unlink()
-    assert small.status().where == (cache / "sysid" / "actuator.mat",)
-    assert len(datasets.load("actuator").targets) == 5
-    assert server.requests == []
+# Rows: runs, gaps, series
 
 
-def tampered(server, content):
-    server.pages["/actuator.mat"] = (content[:-1] + b"?", len(content))
+@st.composite
+def broken(draw):
+    """Rows cut into segments, some of them of the same series, and a mask that keeps some."""
+    lengths = draw(st.lists(st.integers(1, 6), min_size=1, max_size=5))
+    n = sum(lengths)
+    mask = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    mask[draw(st.integers(0, n - 1))] = True
+    cuts = np.cumsum([0, *lengths]).tolist()
+    rows = Rows(
+        inputs=np.arange(n, dtype=float)[:, None],
+        targets=10.0 * np.arange(n),
+        segments=tuple(pairwise(cuts)),
+        series=tuple(draw(st.sampled_from("ab")) for _ in lengths),
+        marks={"even": np.arange(n) % 2 == 0},
+    )
+    return rows, mask
 
 
-def truncated(server, content):
-    server.pages["/actuator.mat"] = (content[:100], len(content))
+@given(broken())
+def test_where_keeps_rows_and_breaks_runs(drawn):
+    rows, mask = drawn
+    kept = rows.where(mask)
+    np.testing.assert_array_equal(kept.targets, rows.targets[mask])
+    np.testing.assert_array_equal(kept.marks["even"], rows.marks["even"][mask])
+    # In a run the original row numbers go up by one and stay in one segment; across runs they do not.
+    number = kept.inputs[:, 0].astype(int)
+    segment = np.repeat(np.arange(len(rows.segments)), [b - a for a, b in rows.segments])[number]
+    together = (np.diff(number) == 1) & (np.diff(segment) == 0)
+    run = np.repeat(np.arange(len(kept.segments)), [b - a for a, b in kept.segments])
+    np.testing.assert_array_equal(np.diff(run) == 0, together)
+    for (start, _), name in zip(kept.segments, kept.series, strict=True):
+        assert name == rows.series[segment[start]]
 
 
-def absent(server, content):
-    server.pages.clear()
+def test_series_are_joined():
+    parts = {
+        name: Rows(inputs=np.full((n, 1), k), targets=np.arange(n, dtype=float), holes={"lost": k})
+        for k, (name, n) in enumerate([("a", 3), ("b", 2), ("c", 4)])
+    }
+    rows = join(parts)
+    assert rows.segments == ((0, 3), (3, 5), (5, 9))
+    assert (rows.series, rows.holes) == (("a", "b", "c"), {"lost": 3})
+    np.testing.assert_array_equal(rows.inputs[:, 0], [0, 0, 0, 1, 1, 2, 2, 2, 2])
 
 
-def unreachable(server, content):
-    server.stop()
-
-
-@pytest.mark.parametrize("spoil", [tampered, truncated, absent, unreachable])
-@pytest.mark.parametrize("before", ["empty", "damaged", "none"])
-def test_failed_download_leaves_nothing(small, server, cache, content, spoil, before):
-    if before == "damaged":
-        put(cache, content[:50])
-    elif before == "none":
-        cache.rmdir()
-    spoil(server, content)
-    with pytest.raises(DatasetError) as caught:
-        datasets.load("actuator")
-    assert not isinstance(caught.value, ValueError)  # not the user's fault
-    message = str(caught.value)
-    assert f"downloading it from {server.url}/actuator.mat" in message
-    assert "SEQGP_DATA is not set" in message
-    assert "set SEQGP_DATA to a folder that has sysid/actuator.mat" in message
-    assert "try again" in message
-    assert [path for path in contents(cache) if path.is_file()] == []
-    assert cache.exists() == (before != "none")
-    if before != "damaged":  # that one's folder was there before
-        assert contents(cache) == []
-
-
-def test_download_names_the_reason(small, server, cache, content):
-    tampered(server, content)
-    with pytest.raises(DatasetError, match=small.files[0].sha256):
-        datasets.load("actuator")
-    absent(server, content)
-    with pytest.raises(DatasetError, match="404"):
-        datasets.load("actuator")
-
-
-def test_damaged_cache_is_replaced(small, server, cache, content):
-    path = put(cache, content[:50])
-    assert not small.present
-    assert len(datasets.load("actuator").targets) == 5
-    assert path.read_bytes() == content
-
-
-def test_wrong_file_in_data_folder_is_refused(small, server, cache, content, tmp_path, monkeypatch):
-    path = put(tmp_path / "data", content + b"more")
-    monkeypatch.setenv("SEQGP_DATA", str(tmp_path / "data"))
-    with pytest.raises(WrongFileError, match=r"sha256 [0-9a-f]{64} .* replace it") as caught:
-        datasets.load("actuator")
-    assert str(path) in str(caught.value)
-    assert isinstance(caught.value, ValueError)
-    assert isinstance(caught.value, DatasetError)
-    status = small.status()
-    assert not status.present
-    assert str(path) in status.problem
-    assert path.read_bytes() == content + b"more"
-    assert server.requests == []
-
-
-def test_without_pooch(small, cache, content, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(DatasetError, match=r"set SEQGP_DATA to a folder .* or install pooch"):
-        datasets.load("actuator")
-    monkeypatch.delenv("SEQGP_CACHE")
-    assert not small.present
-    monkeypatch.setenv("SEQGP_DATA", str(tmp_path / "data"))
-    put(tmp_path / "data", content)
-    assert len(datasets.load("actuator").targets) == 5
-
-
-def test_no_public_home(small, cache, monkeypatch):
-    entry = replace(small, files=(replace(small.files[0], url=None),))
-    monkeypatch.setitem(registry.ENTRIES, "actuator", entry)
-    with pytest.raises(
-        DatasetError, match=r"no public home .* set SEQGP_DATA to a folder that has"
-    ):
-        datasets.load("actuator")
-
-
-def test_several_columns(tmp_path):
-    from paper.datasets.matlab import mat_reader
-
-    columns = {name: np.arange(4)[:, None] * scale for scale, name in enumerate("abcd", 1)}
-    savemat(tmp_path / "some.mat", columns)
-    rows = mat_reader(inputs=("c", "a"), targets=("d", "b"))([tmp_path / "some.mat"])
-    np.testing.assert_array_equal(rows.inputs, np.outer(np.arange(4.0), [3, 1]))
-    np.testing.assert_array_equal(rows.targets, np.outer(np.arange(4.0), [4, 2]))
+def test_runs_are_what_windows_take():
+    rows = Rows(inputs=np.ones((9, 2)), targets=np.arange(9.0), segments=((0, 2), (2, 9)))
+    windows = WindowSet(*rows.runs(least=4), lag=3)
+    np.testing.assert_array_equal(windows.y, [5, 6, 7, 8])  # none from the run of two rows
+    with pytest.raises(ValueError, match="no gap-free run has 8 rows; the longest has 7"):
+        rows.runs(8)
+    with pytest.raises(ValueError, match=r"mask is int64 of shape \(2,\); expected booleans"):
+        rows.where(np.array([1, 2]))
+    with pytest.raises(ValueError, match="keeps no row"):
+        rows.where(np.zeros(9, dtype=bool))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from itertools import pairwise
 
@@ -12,11 +11,12 @@ from hypothesis import strategies as st
 from numpy.polynomial import polynomial
 
 from paper import datasets
-from paper.datasets import DatasetError, car_h5, car_r3, comma2k19
-from paper.datasets.clock import bin_means, ticks
-from paper.datasets.lanes import lane_points
-from paper.datasets.npz import npz_reader
+from paper.datasets import car_h5, car_r3, comma2k19
+from paper.datasets.car import read_drives
+from paper.datasets.car_r3 import lane_points
+from paper.datasets.recording import bin_means, ticks
 from seqgp import WindowSet
+from seqgp.demo import DatasetError
 
 # One clock
 
@@ -46,7 +46,7 @@ def test_drives_are_averaged_and_holes_break_them(tmp_path):
     unknown = table.copy()
     unknown[:, 2] = np.nan
     np.savez(tmp_path / "x.npz", cols=["t", "u", "y"], b=gap, a=table, c=unknown)
-    rows = npz_reader(("u",), "y", 0.1)([tmp_path / "x.npz"])
+    rows = read_drives([tmp_path / "x.npz"], ("u",), "y")
     # From the first sample, 0.01 s, to the last there are nine whole steps; one of b's is empty.
     assert rows.series == ("a", "b", "b")
     assert rows.segments == ((0, 9), (9, 11), (11, 17))
@@ -96,7 +96,7 @@ def r3(tmp_path, rng):
 
 def test_lane_points_of_r3(r3):
     path, ego, _, columns = r3
-    rows = car_r3._lanes([path])
+    rows = car_r3.read_lanes([path])
     assert set(rows.series) == {"drive1"}
     assert rows.segments == ((0, 5), (5, 29))
     assert rows.holes == {"frames without a lane": 1}
@@ -112,7 +112,7 @@ def test_lane_points_of_r3(r3):
 
 def test_lead_of_r3_is_the_nearest_in_the_lane(r3):
     path, ego, objects, columns = r3
-    rows = car_r3._lead([path])
+    rows = car_r3.read_lead([path])
     left, right = columns.index("lane0_c0"), columns.index("lane1_c0")
     expected, numbers = {}, {}
     for frame in range(30):
@@ -149,7 +149,7 @@ def test_lane_points_need_cubics():
     ("name", "drives"), [("car-speed", 10), ("car-yaw", 43), ("car-lanes", 8), ("car-lead", 8)]
 )
 def test_real_drives(data_folder, name, drives):
-    if not datasets.registry.ENTRIES[name].present:
+    if not datasets.ENTRIES[name].status().present:
         pytest.skip(f"{name} is not at hand")
     data = datasets.load(name)
     assert len(set(data.series)) == drives
@@ -158,8 +158,6 @@ def test_real_drives(data_folder, name, drives):
     assert data.segments[-1][1] == len(data.targets)
     for start, stop in data.segments:  # a run has no gap
         assert (np.diff(data.times[start:stop]) == np.timedelta64(100, "ms")).all()
-    frame = data.only(data.series[0]).frame()
-    assert (np.diff(frame.index) == np.timedelta64(100, "ms")).all()
     assert len(WindowSet(*data.runs(12), lag=10)) > 2000
 
 
@@ -167,7 +165,12 @@ def test_real_speed_is_that_of_the_raw_samples(data_folder):
     data = datasets.load("car-speed")
     raw = np.load(data_folder / "car" / "wid_mru_100hz.npz")
     drive = raw["trial08"]
-    speed = data.only("trial08").targets
+    runs = [
+        slice(*run)
+        for run, name in zip(data.segments, data.series, strict=True)
+        if name == "trial08"
+    ]
+    speed = np.concatenate([data.targets[run] for run in runs])
     assert len(speed) == len(drive) // 10
     np.testing.assert_allclose(speed[40], drive[401:411, -1].mean())
     gps = np.hypot(drive[:, 4], drive[:, 5])[10::10]
@@ -357,8 +360,6 @@ def test_h5_speed(car_file):
     assert data.holes == {"rows with a missing value": 1}
     assert data.sample_time == pytest.approx(0.01)
     assert data.input_names[:3] == ("gps_1_vel_x", "gps_1_vel_y", "gps_1_vel_z")
-    assert data.only("trip2").segments == ((0, 12), (12, 20))
-    assert data.frame()["run"].tolist() == [0] * 3 + [1] * 26 + [2] * 12 + [3] * 8
 
 
 def test_h5_other_tasks(car_file):
@@ -408,14 +409,3 @@ def test_h5_says_what_is_wrong(car_file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(DatasetError, match=r"pip install 'seqgp\[paper\]'"):
         car_h5.load(path)
-
-
-def test_listing_imports_nothing_optional():
-    script = (
-        "import sys, paper.datasets, paper.datasets.car_h5, paper.datasets.comma2k19;"
-        "print(sorted({'h5py', 'pooch', 'pydantic', 'scoringrules'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"

@@ -7,24 +7,21 @@ import pytest
 import torch
 from scipy import stats
 from scipy.integrate import quad
-from sklearn.base import clone
 
-from paper.predictive import Empirical, Student, pit_error, predictive_of
+from paper.density import Density, VariationalHead
+from paper.models import predictive_of
+from paper.predictive import Empirical, Student, pit_error
 from paper.rivals import (
-    Density,
     Ensemble,
     HeteroscedasticNet,
     MCDropout,
     SplitConformal,
-    VariationalHead,
     VariationalLastLayer,
 )
-from seqgp import metrics
-from seqgp.data import WindowSet
-from seqgp.training import Part, Settings
-from seqgp.training.run import Run
+from seqgp import WindowSet, metrics
+from seqgp.training import Part, Settings, train
 
-OPTIONS = dict(encoder="gru", hidden=8, epochs=4, lr=1e-2, progress=False, device="cpu")
+RECIPE = dict(encoder="gru", hidden=8, epochs=4, lr=1e-2)
 
 
 @pytest.fixture(scope="module")
@@ -101,28 +98,48 @@ def test_split_conformal_covers_what_it_promises_however_few_the_rows(rng):
 
 def test_split_conformal_of_a_network(parts):
     train, validation, test = parts
-    fitted = SplitConformal(**OPTIONS, random_state=0).fit(train, validation)
-    said = predictive_of(fitted, test)
-    low, high = said.interval(0.9)
+    fitted = SplitConformal(RECIPE, device="cpu").fit(train, validation)
+    found = predictive_of(fitted, test)
+    low, high = found.interval(0.9)
     assert np.mean((low <= test.y) & (test.y <= high)) == pytest.approx(0.9, abs=0.08)
-    assert said.crps(test.y) < np.mean(np.abs(test.y - said.mean))
+    assert found.crps(test.y) < np.mean(np.abs(test.y - found.mean))
 
 
 def test_a_heteroscedastic_network_finds_where_the_noise_is(rng):
-    X = rng.uniform(-1, 1, (1200, 3, 1))
-    deviation = np.where(X[:, -1, 0] > 0, 1.0, 0.1)
-    y = X[:, 0, 0] + deviation * rng.standard_normal(1200)
-    net = HeteroscedasticNet(**{**OPTIONS, "epochs": 25}, random_state=0)
-    assert not net.calibrate
-    assert clone(net).get_params() == net.get_params()
-    net.fit(X[:800], y[:800], validation=(X[800:1000], y[800:1000]))
-    said = net.predictive(X[1000:])
-    loud = deviation[1000:] > 0.5
-    assert np.median(said.std[loud]) == pytest.approx(1.0, rel=0.25)
-    assert np.median(said.std[~loud]) == pytest.approx(0.1, rel=0.5)
-    error = y[1000:] - said.mean
-    constant = metrics.nlpd(y[1000:], said.mean, np.full(200, np.std(error)))
-    assert said.nlpd(y[1000:]) < constant - 0.3
+    u = rng.uniform(-1, 1, 1202)
+    deviation = np.where(u > 0, 1.0, 0.1)
+    y = np.concatenate([[0.0, 0.0], u[:-2]]) + deviation * rng.standard_normal(1202)
+    windows = WindowSet(u, y, lag=3, horizon=0)
+    train, held, test = (
+        windows.subset(slice(*rows)) for rows in ((0, 800), (800, 1000), (1000, None))
+    )
+    net = HeteroscedasticNet({**RECIPE, "epochs": 25}, device="cpu").fit(train, held)
+    found = net.predictive(test)
+    loud = deviation[test.time] > 0.5
+    assert np.median(found.std[loud]) == pytest.approx(1.0, rel=0.25)
+    assert np.median(found.std[~loud]) == pytest.approx(0.1, rel=0.5)
+    constant = metrics.nlpd(test.y, found.mean, np.full(len(test), np.std(test.y - found.mean)))
+    assert found.nlpd(test.y) < constant - 0.3
+
+
+def test_a_rival_is_trained_as_the_estimator_is(parts):
+    """The best of several restarts, the linear mean and the skip connection included."""
+    from paper.models import build
+    from seqgp.encoders import ScaledLinear
+    from seqgp.inference import Readout
+
+    class Plain(MCDropout):
+        head, layer = ScaledLinear, Readout
+
+    training, validation, test = parts
+    recipe = RECIPE | {"mean": "linear", "skip": True, "restarts": 2, "dropout": 0.1}
+    ours = Plain(recipe | {"passes": 1}, 3, "cpu")
+    super(MCDropout, ours).fit(training, validation)
+    theirs = build("gru", recipe, 3, "cpu").fit(training, validation=validation)
+    inputs = ours._inputs(test)
+    mean = ours.mean.predict(inputs)[0] + ours.network(inputs[:]).detach()
+    found = ours.y_scaler.inverse(mean.numpy()[:, 0])
+    np.testing.assert_allclose(found, theirs.predict(test), rtol=1e-5, atol=1e-6)
 
 
 def _random_head(outputs=2, width=3):
@@ -184,49 +201,53 @@ def test_a_variational_layer_on_fixed_features_is_bayesian_linear_regression():
 
 
 def test_weight_decay_leaves_variational_parameters_alone():
+    torch.manual_seed(0)
     head = VariationalHead(3, 1)
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 3), head)
-    rows = Part(torch.randn(20, 3, 1), torch.randn(20, 1).double())
-    run = Run(network, Density(), rows, Settings(weight_decay=0.1))
-    decays = {id(p): g["weight_decay"] for g in run.w_optimiser.param_groups for p in g["params"]}
-    assert all(decays[id(p)] == 0.0 for p in head.parameters())
-    assert all(decays[id(p)] == 0.1 for p in network[1].parameters())
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    rows = Part(torch.zeros(20, 3, 1), torch.randn(20, 1).double())
+    # One step, which moves a parameter by about 0.001, and with weight decay by a tenth besides. Inputs
+    # are zero, so the weights of the linear layer have no gradient.
+    train(network, Density(), rows, Settings(epochs=1, batch_size=20, weight_decay=100.0, lr=1e-3))
+    torch.testing.assert_close(network[1].weight, 0.9 * before["1.weight"], atol=1e-6, rtol=0)
+    torch.testing.assert_close(head.mean, before["2.mean"], atol=2e-3, rtol=0)
+    assert before["2.mean"].abs().max() > 0.1
 
 
 def test_a_variational_last_layer_learns(parts):
     train, validation, test = parts
-    net = VariationalLastLayer(**{**OPTIONS, "epochs": 15}, random_state=0)
-    said = predictive_of(net.fit(train, validation=validation), test)
-    assert metrics.r2(test.y, said.mean) > 0.8
-    assert 0.1 < float(np.median(said.std)) < 0.5
-    assert net.predict(test, return_std=True, observed=False)[1].max() < said.std.min()
+    net = VariationalLastLayer({**RECIPE, "epochs": 15}, device="cpu").fit(train, validation)
+    found = predictive_of(net, test)
+    assert metrics.r2(test.y, found.mean) > 0.8
+    assert 0.1 < float(np.median(found.std)) < 0.5
+    assert net.predictive(test, observed=False).std.max() < found.std.min()
 
 
 def test_dropout_has_a_spread_which_a_seed_repeats(parts):
     train, validation, test = parts
     one, two = (
-        MCDropout(passes=10, dropout=0.2, random_state=3, **OPTIONS).fit(train, validation)
+        MCDropout({**RECIPE, "passes": 10, "dropout": 0.2}, 3, "cpu").fit(train, validation)
         for _ in range(2)
     )
-    said, again = predictive_of(one, test), predictive_of(two, test)
-    np.testing.assert_array_equal(said.std, again.std)
-    np.testing.assert_array_equal(said.mean, one.predictive(test).mean)
+    found, again = predictive_of(one, test), predictive_of(two, test)
+    np.testing.assert_array_equal(found.std, again.std)
+    np.testing.assert_array_equal(found.mean, one.predictive(test).mean)
     assert one.noise > 0
-    assert (said.std**2 > one.noise).all()
-    assert np.std(said.std) > 0
+    assert (found.std**2 > one.noise).all()
+    assert np.std(found.std) > 0
     held = one.predictive(validation)
     assert np.mean(held.std**2) == pytest.approx(np.mean((validation.y - held.mean) ** 2))
 
 
 def test_an_ensemble_is_one_gaussian_of_its_members_moments(parts):
     train, validation, test = parts
-    one = Ensemble(members=2, random_state=3, **OPTIONS).fit(train, validation)
-    assert [net.random_state for net in one.nets] == [6, 7]
-    said = predictive_of(one, test)
+    one = Ensemble({**RECIPE, "members": 2}, 3, "cpu").fit(train, validation)
+    assert [net.seed for net in one.nets] == [6, 7]
+    found = predictive_of(one, test)
     a, b = (net.predictive(test) for net in one.nets)
-    np.testing.assert_allclose(said.mean, (a.mean + b.mean) / 2)
+    np.testing.assert_allclose(found.mean, (a.mean + b.mean) / 2)
     second = (a.std**2 + a.mean**2 + b.std**2 + b.mean**2) / 2
-    np.testing.assert_allclose(said.std, np.sqrt(second - said.mean**2))
+    np.testing.assert_allclose(found.std, np.sqrt(second - found.mean**2))
     assert not np.allclose(a.mean, b.mean)
 
 
@@ -236,9 +257,9 @@ def test_several_outputs_have_their_own_error_bars(parts, rng):
     windows = WindowSet(wave, both, lag=6)
     train, held = windows.subset(slice(0, 200)), windows.subset(slice(200, len(windows)))
     for kind in (HeteroscedasticNet, VariationalLastLayer, MCDropout, Ensemble, SplitConformal):
-        more = {"members": 2} if kind is Ensemble else {}
-        said = kind(**{**OPTIONS, "epochs": 2}, **more, random_state=0).fit(train, validation=held)
-        low, high = said.predictive(held).interval(0.8)
+        more = {Ensemble: {"members": 2}, MCDropout: {"passes": 50, "dropout": 0.1}}.get(kind, {})
+        found = kind({**RECIPE, "epochs": 2, **more}, device="cpu").fit(train, held)
+        low, high = found.predictive(held).interval(0.8)
         assert low.shape == held.y.shape
         ratio = np.mean(high - low, axis=0)
         assert ratio[1] / ratio[0] == pytest.approx(100.0, rel=0.6)

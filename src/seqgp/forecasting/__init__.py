@@ -1,5 +1,6 @@
 """Forecasts: frames in and out, many steps ahead, free simulation and training for it."""
 
+from seqgp.forecasting.baselines import fit_linear
 from seqgp.forecasting.forecaster import Forecaster
 from seqgp.forecasting.multistep import InputsOnly, Multistep, fit_multistep
 from seqgp.forecasting.results import Backtest, Evaluation, Forecast
@@ -19,6 +20,7 @@ __all__ = [
     "MissingValuesError",
     "Multistep",
     "Simulation",
+    "fit_linear",
     "fit_multistep",
     "simulate",
     "starts_of",

@@ -1,15 +1,73 @@
-"""Options of table 3's rows: the first of each was the best on validation rows, and is the table's.
+"""The options of every model in tables 2 and 3: recipes, dictionaries of the estimators' arguments.
 
-``search-table3`` compares them, and ``quarters`` those of the car with past targets.
-What they do not say is in ``table3.common``.
+:func:`paper.models.build` turns a recipe into an estimator. How the options were chosen is described in
+``paper/results/README.md``.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["CANDIDATES", "parsed"]
+from paper.tasks import SYSID
 
+__all__ = ["CANDIDATES", "SYSID_BATCH", "Recipe", "common", "parsed", "recipe_of", "shortened"]
+
+Recipe = dict[str, Any]
+
+# Table 2. The options of plain networks are the best on the validation part of ``search-table2``; for
+# free simulation plain networks have those of regression. The options of GP models were found one
+# cell at a time on the validation part, from a larger set, some carried over from a neighbouring cell;
+# two of them (Drives, autoregression, NARX and RNN) by that search too.
+_NET: dict[tuple[str, str, str], str] = {
+    ("drives", "regression", "narx"): "dropout=0.25 skip=1 weight_decay=0.3",
+    ("drives", "regression", "rnn"): "lr=0.003 dropout=0.25 weight_decay=0.3",
+    ("drives", "regression", "lstm"): "dropout=0.25 weight_decay=0.3 hidden=16",
+    ("drives", "autoregression", "narx"): "lr=0.003 skip=1 weight_decay=0.3",
+    ("drives", "autoregression", "rnn"): "dropout=0.25 skip=1",
+    ("drives", "autoregression", "lstm"): "dropout=0.25 weight_decay=0.3",
+    ("actuator", "regression", "narx"): "dropout=0.25 hidden=16",
+    ("actuator", "regression", "rnn"): "lr=0.003 weight_decay=0.3",
+    ("actuator", "regression", "lstm"): "skip=1 weight_decay=0.3",
+    ("actuator", "autoregression", "narx"): "",
+    ("actuator", "autoregression", "rnn"): "lr=0.003 skip=1 weight_decay=0.3",
+    ("actuator", "autoregression", "lstm"): "lr=0.003",
+}
+_NET_RESTARTS = {"regression": 3, "autoregression": 3, "simulation": 2}
+SYSID_BATCH = {"drives": 32, "actuator": 64}
+_GP: dict[tuple[str, str, str], str] = {
+    ("drives", "regression", "narx"): "hidden=8 weight_decay=1 select=rmse",
+    ("drives", "regression", "rnn"): "hidden=32",
+    ("drives", "regression", "lstm"): "hidden=64 weight_decay=0.3",
+    ("drives", "autoregression", "narx"): "lr=0.003 skip=1 hidden=64 epochs=120",
+    ("drives", "autoregression", "rnn"): "lr=0.003 skip=1 hidden=64 epochs=120",
+    ("drives", "autoregression", "lstm"): "epochs=120",
+    ("drives", "simulation", "narx"): "hidden=8 weight_decay=1 select=rmse",
+    ("drives", "simulation", "rnn"): "hidden=32",
+    ("drives", "simulation", "lstm"): "hidden=64 weight_decay=0.3",
+    ("actuator", "regression", "narx"): "lr=0.005 skip=0 dropout=0.25 weight_decay=0.3 restarts=2",
+    ("actuator", "regression", "rnn"): "lr=0.005 skip=0",
+    ("actuator", "regression", "lstm"): "hidden=64 dropout=0.25 restarts=4",
+    ("actuator", "autoregression", "narx"): "dropout=0.25 skip=1",
+    ("actuator", "autoregression", "rnn"): "lr=0.005",
+    ("actuator", "autoregression", "lstm"): (
+        "mean=zero readout=1 hidden=64 batch_size=64 pretrain_epochs=120 pretrain_lr=0.003 epochs=40 "
+        "lr=0.001 select=rmse"
+    ),
+    ("actuator", "simulation", "narx"): "hidden=16",
+    ("actuator", "simulation", "rnn"): "lr=0.005 skip=0",
+    ("actuator", "simulation", "lstm"): "dropout=0.25 hidden=64",
+}
+_GP_MODE: dict[tuple[str, str], str] = {
+    ("drives", "regression"): "mean=zero skip=1 epochs=150 restarts=3",
+    ("drives", "autoregression"): "mean=zero epochs=80 restarts=3",
+    ("drives", "simulation"): "mean=zero skip=1 epochs=150 restarts=2",
+    ("actuator", "regression"): "mean=zero skip=1 epochs=80 restarts=3",
+    ("actuator", "autoregression"): "mean=linear lr=0.003 epochs=80 batch_size=32 restarts=3",
+    ("actuator", "simulation"): "mean=zero skip=1 epochs=60 restarts=1",
+}
+
+# Table 3. Each row's candidates; the first was the best on validation rows (``search-table3``; those of
+# the car with past targets: ``quarters``) and is the table's. What they do not name is in ``common``.
 CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ("gef-power", "lstm", "autoregression"): (
         "hidden=128 lr=0.003 weight_decay=0.1 mean=zero",
@@ -191,12 +249,86 @@ CANDIDATES: dict[tuple[str, str, str], tuple[str, ...]] = {
     ("car-lead", "gp-narx", "autoregression"): ("epochs=40 dropout=0.2 lr=0.0003",),
     ("car-lead", "gp-lstm", "autoregression"): ("epochs=10 dropout=0.2 lr=0.001",),
 }
-_WHOLE = {"epochs", "pretrain_epochs", "batch_size", "hidden", "layers", "theta_steps", "restarts"}
+_INTEGERS = {
+    "epochs",
+    "pretrain_epochs",
+    "batch_size",
+    "hidden",
+    "layers",
+    "theta_steps",
+    "restarts",
+}
 _FLAGS = {"skip", "readout"}
 
 
-def parsed(options: str) -> dict[str, Any]:
-    """The estimator's arguments that a text such as ``"lr=0.003 readout=1"`` has.
+def recipe_of(dataset: str, model: str, mode: str, quick: bool = False) -> Recipe:
+    """The options of one model of table 2 or 3.
+
+    Args:
+        dataset: name of the recording.
+        model: an encoder's name, with ``gp-`` before it for a GP model.
+        mode: ``"regression"``, ``"autoregression"`` or ``"simulation"``.
+        quick: few epochs, to see that everything runs.
+    """
+    if dataset in SYSID:
+        return _sysid(dataset, model, mode, quick)
+    chosen = CANDIDATES[dataset, model, mode][0]
+    return shortened(model, common(model, mode) | parsed(chosen), quick)
+
+
+def _sysid(dataset: str, model: str, mode: str, quick: bool) -> Recipe:
+    encoder = model.removeprefix("gp-")
+    # Like the paper's models, these are not calibrated on validation rows.
+    options: Recipe = {"encoder": encoder, "batch_size": SYSID_BATCH[dataset], "calibrate": False}
+    if model.startswith("gp-"):
+        options |= {"hidden": 32, "lr": 1e-2, "dropout": 0.1}
+        options |= parsed(_GP_MODE[dataset, mode]) | parsed(_GP[dataset, mode, encoder])
+    else:
+        known = "regression" if mode == "simulation" else mode
+        options |= {"hidden": 64, "lr": 1e-2, "dropout": 0.1, "epochs": 120}
+        options |= parsed(_NET[dataset, known, encoder]) | {"restarts": _NET_RESTARTS[mode]}
+    if quick:
+        options |= {"epochs": 15, "restarts": 1}
+        options |= {"pretrain_epochs": 15} if "pretrain_epochs" in options else {}
+    return options
+
+
+def common(model: str, mode: str) -> Recipe:
+    """Options that all rows of table 3 share, unless a candidate says otherwise.
+
+    Args:
+        model: an encoder's name, with ``gp-`` before it for a GP model.
+        mode: ``"regression"`` or ``"autoregression"``.
+    """
+    options: Recipe = {
+        "encoder": model.removeprefix("gp-"),
+        "hidden": 64,
+        "batch_size": 256,
+        "lr": 2e-3,
+        "schedule": "cosine",
+        "epochs": 60,
+        "mean": "linear" if mode == "autoregression" else "zero",
+    }
+    if model.startswith("gp-"):
+        options |= {"inference": "grid", "theta_steps": 5}
+    return options
+
+
+def shortened(model: str, options: Recipe, quick: bool) -> Recipe:
+    """The options of table 3, with two epochs where ``quick``.
+
+    Args:
+        model: its name in the table.
+        options: a recipe.
+        quick: whether to shorten it.
+    """
+    if not quick:
+        return options
+    return options | {"epochs": 2} | ({"pretrain_epochs": 0} if model.startswith("gp-") else {})
+
+
+def parsed(options: str) -> Recipe:
+    """The options that a text such as ``"lr=0.003 readout=1"`` names.
 
     >>> parsed("mean=zero hidden=128 lr=0.003 readout=1")
     {'mean': 'zero', 'hidden': 128, 'lr': 0.003, 'readout': True}
@@ -207,6 +339,6 @@ def parsed(options: str) -> dict[str, Any]:
 def _option(name: str, value: str) -> tuple[str, Any]:
     if name in {"mean", "select"}:
         return name, value
-    if name in _WHOLE:
+    if name in _INTEGERS:
         return name, int(value)
     return name, bool(int(value)) if name in _FLAGS else float(value)
