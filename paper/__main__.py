@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one experiment, or list the data sets; the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m paper",
-        description="Run one experiment; started again after an interruption, it goes on where it was.",
+        description="Run one experiment; cells that are stored already are not run again.",
         epilog="datasets lists the recordings; report writes the Markdown tables of the results again, "
         "and those of docs/results.md. Example: python -m paper table2 --jobs 2",
     )

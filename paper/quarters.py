@@ -89,7 +89,7 @@ def scores(cell: Cell, quick: bool = False) -> Row:
 
 
 def mean_errors(table: pd.DataFrame) -> pd.Series:
-    """Of each row and option the geometric mean of its errors, so that all quarters count alike."""
+    """Of each row and option the geometric mean of its errors, so that all quarters have equal weight."""
     logs = table.assign(log=np.log(table.rmse_z)).groupby(_ROW, sort=False).log.mean()
     return logs.map(math.exp)
 
