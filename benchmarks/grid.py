@@ -1,7 +1,7 @@
 """Grid inference measured: against GPyTorch's KISS-GP, in n, in memory, and per prediction.
 
-    PYTHONPATH=src python benchmarks/grid.py --out results/grid                # all parts, CPU
-    PYTHONPATH=src python benchmarks/grid.py --device cuda --out results/grid-cuda
+    PYTHONPATH=src python benchmarks/grid.py --out paper/results/grid                # all parts, CPU
+    PYTHONPATH=src python benchmarks/grid.py --device cuda --out paper/results/grid-cuda
 
 Part 1: one NLML with its gradients in θ and in each latent point, n = 100,000, d = 2, 100 grid points
 per dimension, RBF, next to GPyTorch on the same points: its defaults, and tolerances that bring its
@@ -63,7 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("results/grid"))
+    parser.add_argument("--out", type=Path, default=Path("paper/results/grid"))
     parser.add_argument("--parts", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--n", type=int, default=100_000, help="rows of part 1")
     parser.add_argument("--large", type=int, default=1_000_000, help="most rows of parts 2 and 3")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from paper.coregional import CorrelatedGP, decoupled
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from grid_reference import condition, error, make_kernel, rows
+from paper.coregional import CorrelatedGP, decoupled
 from seqgp.inference.grid import GridSpec, interpolation, tables
 from seqgp.inference.posterior import Posterior
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paper.coregional import Given
-from paper.scaled_eigenvalues import ScaledEigenvalueGrid
 
 import seqgp
+from paper.coregional import Given
+from paper.scaled_eigenvalues import ScaledEigenvalueGrid
 from seqgp.inference import register
 from seqgp.inference.grid import Grid
 from seqgp.kernels import build_kernel

@@ -3,7 +3,7 @@
 from seqgp.forecasting.evaluate import Backtest, Evaluation
 from seqgp.forecasting.forecaster import Forecaster
 from seqgp.forecasting.frames import Dataset
-from seqgp.forecasting.model import InputsOnly, Linear
+from seqgp.forecasting.model import InputsOnly, Linear, fit_linear
 from seqgp.forecasting.predict import Forecast
 from seqgp.forecasting.reading import MissingValuesError
 from seqgp.forecasting.simulate import Multistep, Simulation, fit_multistep, simulate, starts_of
@@ -22,6 +22,7 @@ __all__ = [
     "MissingValuesError",
     "Multistep",
     "Simulation",
+    "fit_linear",
     "fit_multistep",
     "simulate",
     "starts_of",
