@@ -20,7 +20,7 @@ from seqgp.forecasting import InputsOnly
 from seqgp.forecasting.files import restored_state
 from seqgp.forecasting.frames import Table, cut
 from seqgp.forecasting.model import update
-from seqgp.io import Shelf
+from seqgp.io.shelf import Shelf
 
 LAG, TRAIN = 6, 160
 
