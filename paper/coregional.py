@@ -24,7 +24,7 @@ import torch
 from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor, nn
 
-from seqgp.gp import GP, Statistics
+from seqgp.gp import GP, Statistics, register
 from seqgp.inference import ExactPosterior, GridPosterior, Inference, Posterior
 from seqgp.kernels import build_kernel, log_greater_than
 from seqgp.likelihoods import Gaussian
@@ -184,6 +184,7 @@ class Given(Gaussian):
         return Gaussian(outputs=self.outputs).frozen()
 
 
+@register("correlated")
 class CorrelatedGP(GP):
     """A GP whose outputs, and their noise, vary together: intrinsic coregionalisation.
 
