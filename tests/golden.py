@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
+
 import paper.peephole
 import paper.schedules
 import paper.surrogates
-import torch
 from paper.coregional import CorrelatedGP
-
 from seqgp import GP, GRU, LSTM, NARX, RNN, Forecaster, SequenceGP, SequenceNet, Training, WindowSet
 
 FILE = Path(__file__).with_name("golden.json")

@@ -14,10 +14,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import BayesianRidge
 
 from forecaster_data import hourly, small_model
-from seqgp import Forecaster, SequenceNet, WindowSet, adaptive_quantiles, metrics
+from seqgp import LSTM, Forecaster, SequenceNet, Training, WindowSet, adaptive_quantiles, metrics
+from seqgp.encoders import encode
 from seqgp.forecasting import ForecasterState, InputsOnly
-from seqgp.forecasting.table import Table, cut
-from seqgp.training import encode
+from seqgp.forecasting.frames import Table, cut
+from seqgp.forecasting.model import update
 
 LAG, TRAIN = 6, 160
 
@@ -251,8 +252,9 @@ def test_direct_forecasts_reach_as_far_as_their_horizon(df):
     expected = forecaster.predict(rows).iloc[TRAIN:]
     same_frames(found.frame, expected)
     np.testing.assert_allclose(found.paths.std(0), found.frame["std"], rtol=0.2)
-    tails = replace(forecaster.model_.calibration_, dof=np.array([3.0]))
-    forecaster.model_.calibration_ = tails  # quantiles of Student's t, everywhere
+    fitted = forecaster.model_.fitted_
+    tails = replace(fitted.calibration, dof=np.array([3.0]))
+    forecaster.model_.fitted_ = replace(fitted, calibration=tails)  # Student's t, everywhere
     heavy = forecaster.predict(rows).iloc[TRAIN:]
     same_frames(forecaster.forecast(3, df[["u"]]).frame, heavy)
     half = t.ppf(0.975, 3) / np.sqrt(3) * heavy["std"]  # a t of 3 degrees deviates by √3
@@ -328,25 +330,26 @@ def test_update_equals_conditioning_on_all_rows(df, inference, missing):
     df.iloc[157, 0] = np.nan
     df = df.drop(df.index[[170, 181, 182]])  # 181, 182: between two updates
     first, second, third = df.iloc[:TRAIN], df.iloc[TRAIN:180], df.iloc[180:]
-    forecaster = make(model=small_model(inference=inference), missing=missing).fit(first)
-    before = forecaster.model_.n_rows_
+    forecaster = make(model=small_model(gp__inference=inference), missing=missing).fit(first)
+    before = forecaster.model_.fitted_.rows
     forecaster.update(second).update(third)
 
     grid = pd.date_range(df.index[0], df.index[-1], freq="h")
     values = df.reindex(grid)[["u", "v", "y"]].to_numpy()
-    pieces = cut(Table(grid, values, np.arange(len(grid))), forecaster.layout)
-    used = pieces.windows.subset(pieces.complete & pieces.observed)
+    used = cut(Table(grid, values, np.arange(len(grid)), "h"), forecaster.layout)
+    used = used.training_windows()
     model = forecaster.model_
-    assert before < model.n_rows_ == len(used)
+    assert before < model.fitted_.rows == len(used)
     assert forecaster.data_report_.updated_windows == len(used) - before
     assert forecaster.data_report_.updated_rows == len(second) + len(third)
     X, y = used[:], used.y
-    x = torch.as_tensor(model.x_scaler_.transform(X), dtype=torch.float32)
-    z = torch.as_tensor(model.y_scaler_.transform(y)).reshape(len(y), -1)
-    linear, _ = model.mean_function_.predict(x)
+    fitted = model.fitted_
+    x, z, best = fitted.inputs(X), fitted.targets(y), fitted.members[0]
     found = model.predict(X, return_std=True)
     with torch.no_grad():
-        model.posterior_ = model.gp_.condition(encode(model.network_, x), z - linear)
+        latent = encode(best.network, x).latent
+        posterior = best.layer.condition(latent, z - fitted.mean.predict(x).mean)
+    model.fitted_ = replace(fitted, members=(replace(best, posterior=posterior),))
     scratch = model.predict(X, return_std=True)
     for a, b in zip(found, scratch, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
@@ -409,7 +412,7 @@ def test_several_targets_have_columns_of_their_own(df):
     assert ranges.columns.tolist() == [
         f"{target}.{name}" for target in "yv" for name in ("mean", "std", "low", "high")
     ]
-    radius = forecaster.model_.calibration_.radius(0.5)
+    radius = forecaster.model_.fitted_.calibration.radius(0.5)
     assert ((ranges["v.high"] - ranges["v.mean"]) / ranges["v.std"]).to_numpy() == pytest.approx(
         radius[1]
     )
@@ -453,29 +456,30 @@ def test_simulation_mode_survives_gaps_and_updates():
     found = forecaster.predict(df.iloc[train:])
     assert found["mean"].notna().tolist() == [True] * 15 + [False] * 5  # the run ends without u
     assert found.attrs["counts"]["missing_values"] == 5
-    pieces = cut(Table(df.index, df[["u", "y"]].to_numpy(), np.arange(len(df))), forecaster.layout)
-    rows = pieces.windows.subset(pieces.complete & pieces.observed)
-    masked = InputsOnly(small_model(epochs=1), rows, rows)
-    n = masked.model.n_rows_
-    assert masked.update(rows.subset(slice(0, 7))).model.n_rows_ == n + 7
+    table = Table(df.index, df[["u", "y"]].to_numpy(), np.arange(len(df)), "h")
+    rows = cut(table, forecaster.layout).training_windows()
+    masked = InputsOnly.trained(small_model(epochs=1), 1, rows, rows)
+    n = masked.model.fitted_.rows
+    update(masked, rows.subset(slice(0, 7)))
+    assert masked.model.fitted_.rows == n + 7
     forecaster.model_ = masked
     forecaster.update(df.iloc[train:])
-    assert masked.model.n_rows_ > n + 7
+    assert masked.model.fitted_.rows > n + 7
 
 
 def test_a_plain_network_can_forecast_and_move_on(df):
-    model = SequenceNet(hidden=4, epochs=1, random_state=0, progress=False)
+    model = SequenceNet(LSTM(hidden=4), training=Training(epochs=1), random_state=0, progress=False)
     forecaster = make(model=model).fit(df.iloc[:TRAIN])
     before = forecaster.predict(df)
     forecaster.update(df.iloc[TRAIN:])
     pd.testing.assert_frame_equal(before, forecaster.predict(df))
     assert forecaster.history_.index[-1] == df.index[-1]
-    assert not hasattr(model, "posterior_")
+    assert not hasattr(model, "fitted_")
 
 
 def test_validation_rows_are_used_in_place_of_the_last(df):
     forecaster = make().fit(df.iloc[:TRAIN], validation=df.iloc[TRAIN:])
-    assert forecaster.model_.n_rows_ == TRAIN - LAG
+    assert forecaster.model_.fitted_.rows == TRAIN - LAG
     inputs = np.column_stack([np.append(df["u"].to_numpy()[1:], 0.0), df["v"]])
     windows = WindowSet(inputs, df["y"].to_numpy(), lag=LAG, mode="autoregression")
     held = windows.subset(windows.time >= TRAIN)

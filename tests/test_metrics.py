@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import multivariate_normal
 from sklearn import metrics as sk
 
 from seqgp import metrics
@@ -79,6 +78,21 @@ def test_coverage_error_is_the_spread_of_simulated_coverages(rng):
     assert metrics.coverage_error(n, level) == pytest.approx(np.std(simulated), rel=0.08)
 
 
+def test_sampling_error_of_autocorrelated_rows():
+    rng = np.random.default_rng(0)
+    shares, errors = [], []
+    for _ in range(200):
+        z = np.zeros(1600)
+        noise = rng.standard_normal(1600)
+        for t in range(1, 1600):
+            z[t] = 0.8 * z[t - 1] + 0.6 * noise[t]
+        share, error = metrics.observed_coverage(metrics.pit(z, 0 * z, 1.0), 0.8)
+        shares.append(share)
+        errors.append(error)
+    assert np.mean(errors) == pytest.approx(np.std(shares), rel=0.25)
+    assert metrics.coverage_error(1600, 0.8) < 0.7 * np.std(shares)
+
+
 def test_pit_is_flat_when_calibrated_and_heaped_when_not(rng):
     y, zero, one = rng.standard_normal(20000), np.zeros(20000), np.ones(20000)
     edges, flat = metrics.pit_histogram(metrics.pit(y, zero, one))
@@ -143,14 +157,3 @@ def test_levels_and_counts_are_checked(call):
 
 def _quantile(level):
     return NormalDist().inv_cdf(level)
-
-
-def test_joint_density_of_several_outputs(rng):
-    y, mean = rng.standard_normal((2, 5, 3))
-    factors = rng.standard_normal((5, 3, 3))
-    covariance = factors @ factors.transpose(0, 2, 1) + 0.1 * np.eye(3)
-    each = [multivariate_normal.logpdf(*row) for row in zip(y, mean, covariance, strict=True)]
-    assert metrics.joint_nlpd(y, mean, covariance) == pytest.approx(-np.mean(each) / 3)
-    std = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-    alone = std[:, :, None] ** 2 * np.eye(3)
-    assert metrics.joint_nlpd(y, mean, alone) == pytest.approx(metrics.nlpd(y, mean, std))

@@ -17,7 +17,6 @@ from forecaster_data import hourly, small_model
 from seqgp import ArtifactError, Forecaster, SequenceGP, SequenceNet, load, save
 from seqgp.metrics import nlpd
 from seqgp.report.findings import gather
-from seqgp.report.words import corrections
 from seqgp.training import Trained
 
 OPTIONS = dict(hidden=8, epochs=15, lr=0.01, mean="zero", random_state=0, progress=False)
@@ -202,14 +201,13 @@ def test_the_command_line_and_the_report_say_so(capsys, tmp_path):
     options = (*TRAINING, "--target", "load", "--restarts", "2", "--out", path)
     code, _, said = run(capsys, "fit", table, *options)
     assert code == 0
-    assert "2 trainings predict together" in said
+    assert "ensemble of 2 members" in said
     code, out, _ = run(capsys, "info", path)
-    assert "2 trainings predict together" in out
+    assert "2 members" in out
 
     rows = hourly(300)
     forecaster = Forecaster("y", inputs=["u"], lag=6, model=small_model(restarts=2))
     forecaster.fit(rows.iloc[:260])
-    words = corrections(gather(forecaster, rows.iloc[260:]))
-    assert "those of 2 trainings together" in words
+    assert gather(forecaster, rows.iloc[260:]).learned.members == 2
     found = forecaster.predict(rows.iloc[240:], interval=0.9)
     assert np.isfinite(found[["low", "high"]].iloc[-10:]).all(axis=None)

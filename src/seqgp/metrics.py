@@ -1,7 +1,7 @@
-"""Scores of predictions: errors of the mean, and whether the deviation tells the truth.
+"""Scores of predictions: errors of the mean, sharpness and calibration of the distribution.
 
-Predictions are Gaussian, or Student's t where ``dof``, its degrees of freedom, is finite; ``std`` is the
-standard deviation of either.
+Predictive distributions are Gaussian, or Student's t where the degrees of freedom ``dof`` are finite;
+``std`` is the standard deviation of either. Arguments ``y``, ``mean`` and ``std`` are arrays of one shape.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = [
     "coverage",
     "coverage_error",
     "crps",
-    "joint_nlpd",
     "mae",
     "nlpd",
     "nrmse",
+    "observed_coverage",
     "pinball",
     "pit",
     "pit_histogram",
@@ -38,12 +38,12 @@ Array = NDArray[np.float64]
 
 LEVELS = (0.50, 0.80, 0.95)
 MATTERS = 0.02
-"""A share inside intervals that is off by less makes no difference to anyone."""
+"""Deviation of a coverage from its nominal level that is of no practical importance."""
 _LEAST_BLOCKS = 10
 
 
 def rmse(y: ArrayLike, mean: ArrayLike) -> float:
-    """Root mean squared error, over all rows and outputs.
+    """Root mean squared error over all values.
 
     >>> rmse([1.0, 2.0], [1.0, 4.0])
     1.4142135623730951
@@ -52,7 +52,7 @@ def rmse(y: ArrayLike, mean: ArrayLike) -> float:
 
 
 def mae(y: ArrayLike, mean: ArrayLike) -> float:
-    """Mean absolute error, over all rows and outputs.
+    """Mean absolute error over all values.
 
     >>> mae([1.0, 2.0], [1.0, 4.0])
     1.0
@@ -61,35 +61,43 @@ def mae(y: ArrayLike, mean: ArrayLike) -> float:
 
 
 def nrmse(y: ArrayLike, mean: ArrayLike) -> float:
-    """RMSE as a share of the range of ``y``, ``max - min`` over the rows scored.
+    """RMSE divided by the range ``max - min`` of ``y``; NaN for a constant ``y``.
 
-    The range and not the deviation, because dividing by the deviation says what :func:`r2` says.
-    Several outputs ``(n, outputs)`` are divided by their own ranges, then averaged. A constant ``y``
-    has no range: NaN.
+    Args:
+        y: measured values, ``(n,)`` or ``(n, outputs)``; the average over outputs is given.
+        mean: predictions of the same shape.
 
     >>> nrmse([0.0, 10.0], [1.0, 9.0])
     0.1
     """
     truth, guess = _columns(y), _columns(mean)
     error = np.sqrt(np.mean((truth - guess) ** 2, axis=0))
-    return float(np.mean(_divide(error, np.ptp(truth, axis=0))))
+    return float(np.mean(error / _or_nan(np.ptp(truth, axis=0))))
 
 
 def r2(y: ArrayLike, mean: ArrayLike) -> float:
-    """Share of the variance of ``y`` explained; 1 is perfect, 0 is as good as the mean of ``y``.
+    """Coefficient of determination: 1 is perfect, 0 as good as the mean of ``y``; NaN for a constant ``y``.
 
-    Averaged over outputs ``(n, outputs)``. A constant ``y`` has no variance to explain: NaN.
+    Args:
+        y: measured values, ``(n,)`` or ``(n, outputs)``; the average over outputs is given.
+        mean: predictions of the same shape.
 
     >>> r2([1.0, 2.0, 3.0], [1.0, 2.0, 2.0])
     0.5
     """
     truth, guess = _columns(y), _columns(mean)
     left = np.mean((truth - guess) ** 2, axis=0)
-    return float(np.mean(1.0 - _divide(left, np.var(truth, axis=0))))
+    return float(np.mean(1.0 - left / _or_nan(np.var(truth, axis=0))))
 
 
 def nlpd(y: ArrayLike, mean: ArrayLike, std: ArrayLike, dof: ArrayLike = math.inf) -> float:
-    """Negative log predictive density, nats per value: lower is better.
+    """Negative log predictive density in nats per value; lower is better.
+
+    Args:
+        y: measured values.
+        mean: means of the predictive distributions.
+        std: their standard deviations.
+        dof: their degrees of freedom, infinite for a Gaussian.
 
     >>> round(nlpd([0.0], [0.0], [1.0]), 4)
     0.9189
@@ -97,27 +105,13 @@ def nlpd(y: ArrayLike, mean: ArrayLike, std: ArrayLike, dof: ArrayLike = math.in
     return _student(mean, std, dof).nlpd(y)
 
 
-def joint_nlpd(y: ArrayLike, mean: ArrayLike, covariance: ArrayLike) -> float:
-    """Negative log density of all outputs of a row together, nats per value: lower is better.
-
-    ``y`` and ``mean`` are ``(n, outputs)``, ``covariance`` ``(n, outputs, outputs)``. Where that is
-    diagonal it is :func:`nlpd`.
-
-    >>> round(joint_nlpd([[1.0, 1.0]], [[0.0, 0.0]], [[[1.0, 0.9], [0.9, 1.0]]]), 4)
-    0.7669
-    """
-    error = _columns(y) - _columns(mean)
-    factor = np.linalg.cholesky(np.asarray(covariance, dtype=np.float64))
-    white = np.linalg.solve(factor, error[..., None])[..., 0]
-    logs = np.log(np.diagonal(factor, axis1=1, axis2=2))
-    return float(np.mean(0.5 * white**2 + logs) + 0.5 * math.log(2.0 * math.pi))
-
-
 def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike, dof: ArrayLike = math.inf) -> float:
-    """Continuous ranked probability score, on the scale of ``y``.
+    """Continuous ranked probability score in the unit of ``y``; lower is better.
 
-    The absolute error generalised to distributions: lower is better, and a prediction without
-    doubt has its absolute error.
+    It generalises the absolute error to distributions: for a point prediction the two are equal.
+
+    Args:
+        y, mean, std, dof: as in :func:`nlpd`.
 
     References:
         Strictly Proper Scoring Rules, Prediction, and Estimation, Gneiting and Raftery 2007.
@@ -129,9 +123,12 @@ def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike, dof: ArrayLike = math.in
 
 
 def pinball(y: ArrayLike, quantile_values: ArrayLike, level: float) -> float:
-    """Pinball loss of predicted quantiles of one level, the mean over all values: lower is better.
+    """Mean pinball (quantile) loss of predicted quantiles; lower is better.
 
-    At level 0.5 it is half the absolute error.
+    Args:
+        y: measured values.
+        quantile_values: predicted quantiles of the same shape.
+        level: of the quantiles, between 0 and 1; at 0.5 the loss is half the absolute error.
 
     >>> pinball([1.0, 2.0], [0.0, 4.0], 0.9)
     0.55
@@ -148,19 +145,27 @@ def coverage(
     level: float = 0.95,
     dof: ArrayLike = math.inf,
 ) -> float:
-    """Share of values inside the central interval of that level.
+    """Share of values inside the central interval.
+
+    Args:
+        y, mean, std, dof: as in :func:`nlpd`.
+        level: nominal coverage of the interval, between 0 and 1.
 
     >>> coverage([0.0, 3.0], [0.0, 0.0], [1.0, 1.0])
     0.5
     """
-    half = _student(np.zeros(np.shape(std)), std, dof).quantile(0.5 + level / 2.0)
-    return float(np.mean(np.abs(np.asarray(y) - np.asarray(mean)) <= half))
+    error = np.abs(np.asarray(y) - np.asarray(mean))
+    return float(np.mean(error <= _half_width(std, level, dof)))
 
 
 def coverage_error(n: int, level: float = 0.95) -> float:
-    """Standard error of the coverage of ``n`` independent values under a true interval of that level.
+    """Standard error of the coverage of ``n`` independent values by a calibrated interval.
 
-    Neighbouring rows of a series are not independent, so there it is a lower bound.
+    Errors in time series are autocorrelated; there it is a lower bound, see :func:`share_error`.
+
+    Args:
+        n: number of values.
+        level: nominal coverage of the interval.
 
     >>> round(coverage_error(100, 0.8), 4)
     0.04
@@ -172,10 +177,14 @@ def coverage_error(n: int, level: float = 0.95) -> float:
 
 
 def share_error(inside: ArrayLike, level: float = 0.95) -> float:
-    """Sampling error of the share of rows ``(n,)``, in order of time, inside intervals of that level.
+    """Standard error of the share of autocorrelated rows that are inside an interval.
 
-    Neighbouring rows tend to be inside, or outside, together, so it comes from the spread of the
-    share over √n stretches of √n rows (batch means); it is never below :func:`coverage_error`.
+    Estimated from the spread of the share over √n consecutive blocks of √n rows (batch means), and
+    never below :func:`coverage_error`.
+
+    Args:
+        inside: whether each row is inside its interval, ``(n,)``, in order of time.
+        level: nominal coverage of the interval.
 
     >>> share_error([True, True, False, True], level=0.5)
     0.25
@@ -190,10 +199,27 @@ def share_error(inside: ArrayLike, level: float = 0.95) -> float:
     return error
 
 
-def clearly_off(share: float, error: float, level: float = 0.95) -> bool:
-    """Whether a share inside intervals of that level is off by what matters and chance does not explain.
+def observed_coverage(pit: ArrayLike, level: float = 0.95) -> tuple[float, float]:
+    """Share of rows inside their central interval, and its standard error (:func:`share_error`).
 
-    ``error`` is its sampling error.
+    Args:
+        pit: probability integral transform ``(n,)``, in order of time.
+        level: nominal coverage of the interval.
+
+    >>> observed_coverage([0.5, 0.4, 0.999, 0.6], level=0.5)
+    (0.75, 0.25)
+    """
+    inside = np.abs(_checked_pit(pit) - 0.5) <= level / 2.0
+    return float(inside.mean()), share_error(inside, level)
+
+
+def clearly_off(share: float, error: float, level: float = 0.95) -> bool:
+    """Whether a coverage differs from its level by an amount that matters and is significant.
+
+    Args:
+        share: observed coverage.
+        error: its standard error; a difference of two of them is significant.
+        level: nominal coverage.
 
     >>> clearly_off(0.91, error=0.01), clearly_off(0.91, error=0.03), clearly_off(0.94, error=0.001)
     (True, False, False)
@@ -202,20 +228,26 @@ def clearly_off(share: float, error: float, level: float = 0.95) -> bool:
 
 
 def width(std: ArrayLike, level: float = 0.95, dof: ArrayLike = math.inf) -> float:
-    """Mean width of the central interval of that level, on the scale of ``std``.
+    """Mean width of the central interval.
+
+    Args:
+        std, dof: as in :func:`nlpd`.
+        level: nominal coverage of the interval.
 
     >>> round(width([1.0, 3.0]), 4)
     7.8399
     """
     _check_level(level)
-    half = _student(np.zeros(np.shape(std)), std, dof).quantile(0.5 + level / 2.0)
-    return float(2.0 * np.mean(half))
+    return float(2.0 * np.mean(_half_width(std, level, dof)))
 
 
 def pit(y: ArrayLike, mean: ArrayLike, std: ArrayLike, dof: ArrayLike = math.inf) -> Array:
-    """Probability integral transform: where each value falls in its own predictive distribution.
+    """Probability integral transform: the predicted probability of a value below the measured one.
 
-    The shape of ``y``, in [0, 1]; uniform where the predictions tell the truth.
+    In [0, 1], of the shape of ``y``; uniformly distributed if the predictions are calibrated.
+
+    Args:
+        y, mean, std, dof: as in :func:`nlpd`.
 
     >>> pit([0.0, 9.0], [0.0, 0.0], [1.0, 1.0])
     array([0.5, 1. ])
@@ -224,25 +256,34 @@ def pit(y: ArrayLike, mean: ArrayLike, std: ArrayLike, dof: ArrayLike = math.inf
 
 
 def pit_histogram(pit: ArrayLike, bins: int = 20) -> tuple[Array, Array]:
-    """Edges ``(bins + 1,)`` over [0, 1] and density ``(bins,)``, 1 everywhere when calibrated.
+    """Edges ``(bins + 1,)`` over [0, 1] and density ``(bins,)``, 1 everywhere if calibrated.
 
-    A heap in the middle is a deviation too wide, heaps at both ends one too narrow.
+    A peak in the middle means predictive distributions that are too wide, peaks at both ends too narrow.
+
+    Args:
+        pit: probability integral transform, any shape.
+        bins: number of bins.
 
     >>> edges, density = pit_histogram([0.1, 0.2, 0.7, 0.9], bins=2)
     >>> edges, density
     (array([0. , 0.5, 1. ]), array([1., 1.]))
     """
-    density, edges = np.histogram(np.asarray(pit), bins=bins, range=(0.0, 1.0), density=True)
+    values = _checked_pit(pit)
+    density, edges = np.histogram(values, bins=bins, range=(0.0, 1.0), density=True)
     return edges, density
 
 
 def scores(
     y: ArrayLike, mean: ArrayLike, std: ArrayLike, scale: float = 1.0, dof: ArrayLike = math.inf
 ) -> dict[str, float]:
-    """All scores of predictions, ``(n,)`` each; ``rmse_z`` is the RMSE over ``scale``.
+    """All scores of one output, by name.
 
-    Keys: ``n, rmse, rmse_z, mae, nrmse, r2, nlpd, crps``, then ``cov`` and ``width`` of the central
-    50, 80 and 95% intervals. ``scale`` is usually the deviation of the training targets.
+    Keys: ``n, rmse, rmse_z`` (RMSE over ``scale``)``, mae, nrmse, r2, nlpd, crps``, then ``cov50``,
+    ``cov80``, ``cov95`` (coverage) and ``width50``, ``width80``, ``width95`` of central intervals.
+
+    Args:
+        y, mean, std, dof: as in :func:`nlpd`, ``(n,)``.
+        scale: usually the standard deviation of the training targets.
 
     >>> found = scores([0.0, 1.0, 2.0], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0], scale=2.0)
     >>> found["n"], round(found["rmse_z"], 4), found["cov95"]
@@ -252,7 +293,9 @@ def scores(
     values = {name: np.asarray(each, dtype=np.float64) for name, each in arrays.items()}
     _check_values(values)
     if not (math.isfinite(scale) and scale > 0):
-        raise ValueError(f"scale={scale!r} must be positive and finite: the targets' deviation")
+        raise ValueError(
+            f"scale={scale!r} must be positive and finite: pass the standard deviation of the targets"
+        )
     truth, guess, spread = values.values()
     error = rmse(truth, guess)
     found: dict[str, float] = {
@@ -276,6 +319,21 @@ def _student(mean: ArrayLike, std: ArrayLike, dof: ArrayLike) -> Student:
     return Student(np.asarray(mean), np.asarray(std), np.asarray(dof))
 
 
+def _half_width(std: ArrayLike, level: float, dof: ArrayLike) -> Array:
+    """Half the width of the central intervals."""
+    return _student(np.zeros(np.shape(std)), std, dof).quantile(0.5 + level / 2.0)
+
+
+def _checked_pit(pit: ArrayLike) -> Array:
+    values = np.asarray(pit, dtype=np.float64)
+    if not (values.size and ((values >= 0.0) & (values <= 1.0)).all()):
+        raise ValueError(
+            f"pit has shape {values.shape}, expected numbers from 0 to 1, at least one: take it from "
+            "seqgp.metrics.pit or Evaluation.pit"
+        )
+    return values
+
+
 def _check_values(values: dict[str, Array]) -> None:
     shapes = {name: value.shape for name, value in values.items()}
     if len(set(shapes.values())) != 1 or values["y"].size == 0:
@@ -292,8 +350,8 @@ def _check_values(values: dict[str, Array]) -> None:
             )
     if not (values["std"] > 0).all():
         raise ValueError(
-            f"std has values down to {values['std'].min():g}, expected all above 0: a prediction "
-            "without any doubt has no density"
+            f"std has values down to {values['std'].min():g}, expected all above 0: a point "
+            "prediction has no density"
         )
 
 
@@ -308,6 +366,6 @@ def _columns(values: ArrayLike) -> Array:
     return array.reshape(len(array), -1)
 
 
-def _divide(above: Array, below: Array) -> Array:
-    """Quotient, NaN where the divisor is zero."""
-    return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+def _or_nan(spread: Array) -> Array:
+    """The same, NaN in place of zero."""
+    return np.where(spread > 0, spread, np.nan)

@@ -1,1 +1,1 @@
-"""The command line: one module for each command, put together in ``main``."""
+"""The command line: one function for each command, registered in ``main``."""

@@ -1,7 +1,7 @@
-"""The ``seqgp`` command: its commands, and how errors become messages and exit codes.
+"""The ``seqgp`` command: its subcommands, and how errors become messages and exit codes.
 
-Results go to stdout; progress and messages to stderr. Exit codes: 0 done, 2 bad usage or input,
-1 failure, 130 ended by Ctrl-C.
+Results go to stdout, progress and messages to stderr. Exit codes: 0 success, 2 bad usage or input,
+1 failure, 130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from seqgp import __version__
-from seqgp.cli import datasets, demo, evaluate, fit, model, predict, reproduce
-from seqgp.datasets import DatasetError
+from seqgp.cli import fit, manage, predict
 from seqgp.exceptions import NotPositiveDefiniteError
 
 __all__ = ["app", "main", "run"]
@@ -23,24 +22,25 @@ __all__ = ["app", "main", "run"]
 _TRACEBACK = "SEQGP_TRACEBACK"
 
 app = typer.Typer(
-    help="Sequence regression with an honest error bar.",
+    help="Regression and forecasting on sequences with calibrated uncertainty.",
     epilog="Example: seqgp fit load.csv --target load",
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command("demo", epilog=demo.EXAMPLE)(demo.command)
-app.command("fit", epilog=fit.EXAMPLE)(fit.command)
-app.command("predict", epilog=predict.PREDICT_EXAMPLE)(predict.predict)
-app.command("forecast", epilog=predict.FORECAST_EXAMPLE)(predict.forecast)
-app.command("simulate", epilog=predict.SIMULATE_EXAMPLE)(predict.simulate)
-app.command("evaluate", epilog=evaluate.EVALUATE_EXAMPLE)(evaluate.evaluate)
-app.command("report", epilog=evaluate.REPORT_EXAMPLE)(evaluate.report)
-app.command("update", epilog=model.UPDATE_EXAMPLE)(model.update)
-app.command("info", epilog=model.INFO_EXAMPLE)(model.info)
-app.command("datasets", epilog=datasets.EXAMPLE)(datasets.command)
-app.command("reproduce", epilog=reproduce.EXAMPLE)(reproduce.command)
+for _name, _command, _example in (
+    ("demo", manage.demo, "--out demo"),
+    ("fit", fit.command, fit.EXAMPLE),
+    ("predict", predict.predict, "load.seqgp new.csv --out predicted.csv"),
+    ("forecast", predict.forecast, "load.seqgp --horizon 48 --future weather.csv"),
+    ("simulate", predict.simulate, "motor.seqgp run.csv --init-rows 50 --out run_sim.csv"),
+    ("evaluate", manage.evaluate, "load.seqgp new.csv --json"),
+    ("report", manage.report, "load.seqgp --data new.csv --out report.html"),
+    ("update", manage.update, "load.seqgp yesterday.csv --out load.seqgp --force"),
+    ("info", manage.info, "load.seqgp"),
+):
+    app.command(_name, epilog=f"Example: seqgp {_name} {_example}")(_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -54,7 +54,7 @@ def _options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
@@ -67,9 +67,13 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 
 def run(app: typer.Typer, args: Sequence[str] | None = None) -> NoReturn:
-    """Run an app; errors become one line on stderr and an exit code, without traceback.
+    """Run an app; errors become one line on stderr and an exit code, without a traceback.
 
-    With ``SEQGP_TRACEBACK=1`` in the environment errors are left as they are.
+    With ``SEQGP_TRACEBACK=1`` in the environment errors are raised as they are.
+
+    Args:
+        app: the command.
+        args: its arguments; those of the process if None.
     """
     try:
         with warnings.catch_warnings():
@@ -78,9 +82,11 @@ def run(app: typer.Typer, args: Sequence[str] | None = None) -> NoReturn:
     except Exception as error:
         if os.environ.get(_TRACEBACK):
             raise
-        if isinstance(error, ValueError):  # bad input, in the whole library
+        if isinstance(error, ValueError):  # bad input, throughout the library
             _stop(str(error), 2, error)
-        if isinstance(error, DatasetError | NotPositiveDefiniteError | OSError):
+        # A plain ImportError names an extra to install.
+        expected = isinstance(error, NotPositiveDefiniteError | OSError)
+        if expected or type(error) is ImportError:
             _stop(str(error), 1, error)
         _stop(
             f"unexpected {type(error).__name__}: {error} (a bug; {_TRACEBACK}=1 shows where)",

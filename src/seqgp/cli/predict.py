@@ -19,26 +19,14 @@ from seqgp.cli.options import (
     levels,
     open_model,
 )
-from seqgp.cli.show import print_json, say
+from seqgp.cli.output import print_json, say, share, with_time
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from seqgp.forecasting import Forecaster
 
-__all__ = [
-    "FORECAST_EXAMPLE",
-    "PREDICT_EXAMPLE",
-    "SIMULATE_EXAMPLE",
-    "forecast",
-    "predict",
-    "simulate",
-    "with_time",
-]
-
-PREDICT_EXAMPLE = "Example: seqgp predict load.seqgp new.csv --out predicted.csv"
-FORECAST_EXAMPLE = "Example: seqgp forecast load.seqgp --horizon 48 --future weather.csv"
-SIMULATE_EXAMPLE = "Example: seqgp simulate motor.seqgp run.csv --init-rows 50 --out run_sim.csv"
+__all__ = ["forecast", "predict", "simulate"]
 
 _INTERVAL = "0.025,0.975"
 
@@ -49,21 +37,22 @@ def predict(
     quantiles: Quantiles = _INTERVAL,
     interval: Annotated[
         float | None,
-        typer.Option(metavar="LEVEL", help="Add low and high, from errors on validation rows."),
+        typer.Option(metavar="LEVEL", help="Add a conformal interval, low and high."),
     ] = None,
     adaptive: Adaptive = False,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Predict each row of a table from those before it.
+    """Predict each row of a table from the rows before it.
 
-    The result has one row for each of DATA: mean, std (of a new observation) and quantiles. Rows
-    without enough rows before them, or with values missing there, are empty. Where DATA directly
-    continues what the model knows, its first rows are predicted too. The target may be missing.
+    The result has one row for each row of DATA: mean, standard deviation (of a measured value) and
+    quantiles. It is empty for rows whose window is incomplete. If DATA continues the data of
+    the model, its first rows are predicted too. Targets may be missing.
 
-    The quantiles trust the model. --interval 0.95 gives a range that holds 95% of rows whatever their
-    distribution, if they are like the validation rows. --adaptive moves the quantiles with the
-    targets in DATA known by then, so that in the long run they hold their share under drift too.
+    Quantiles are those of the model. --interval 0.95 adds a conformal interval, which covers 95% of
+    rows that are exchangeable with the validation rows, whatever their distribution.
+    --adaptive adjusts the quantiles to the targets known so far, so that their long-run coverage
+    holds under distribution shift.
     """
     _check_outputs(out, as_json)
     forecaster = open_model(model)
@@ -73,23 +62,21 @@ def predict(
     counts = frame.attrs["counts"]
     say(
         f"{counts['predicted']:,} of {counts['rows']:,} rows predicted; {counts['before_first_window']:,} "
-        f"stand before the first full window, at {counts['missing_values']:,} values are missing"
+        f"before the first complete window, {counts['missing_values']:,} with missing values"
     )
     _give(forecaster, frame, out, as_json, counts=counts)
 
 
 def forecast(
     model: Model,
-    horizon: Annotated[int, typer.Option(metavar="N", help="Rows to forecast.")],
+    horizon: Annotated[int, typer.Option(metavar="N", help="Number of rows to forecast.")],
     future: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATA", help="Table with the known inputs of those rows; - for stdin."
-        ),
+        typer.Option(metavar="DATA", help="Table with their known inputs; - for stdin."),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="Newest rows to start from; else the model's own."),
+        typer.Option(metavar="DATA", help="Newest rows to start from, if newer than the model's."),
     ] = None,
     samples: Samples = 200,
     seed: Seed = 0,
@@ -97,9 +84,9 @@ def forecast(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Forecast the rows after the known data.
+    """Forecast the rows after the end of the data.
 
-    The model runs on freely: sampled futures are fed back, so the interval widens as it should.
+    Sampled paths are fed back into the model, so that intervals widen with the horizon.
     """
     _check_outputs(out, as_json)
     if future == PIPE == data:
@@ -120,7 +107,8 @@ def simulate(
     model: Model,
     data: Data,
     init_rows: Annotated[
-        int | None, typer.Option(metavar="N", help="Rows to start from; else as many as the lag.")
+        int | None,
+        typer.Option(metavar="N", help="Initial rows with measured targets. [default: the lag]"),
     ] = None,
     samples: Samples = 200,
     seed: Seed = 0,
@@ -128,10 +116,10 @@ def simulate(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Run freely through a table, from its inputs.
+    """Simulate the targets of a table from its inputs.
 
-    The first rows start the run; after them only the inputs are used, never the target. Where the
-    table has the true target too, the run is scored against it.
+    Measured targets are used in the initial rows only; after them the model continues from its own
+    predictions. If the table has measured targets there too, the simulation is scored.
     """
     _check_outputs(out, as_json)
     forecaster = open_model(model)
@@ -139,8 +127,8 @@ def simulate(
     count = forecaster.lag if init_rows is None else init_rows
     if len(df) <= count:
         raise ValueError(
-            f"the table has {len(df)} rows and the first {count} start the run: give more rows, or a "
-            "smaller --init-rows"
+            f"the table has {len(df)} rows, of which the first {count} are initial rows: give more rows, "
+            "or a smaller --init-rows"
         )
     rest = df.iloc[count:]
     found = forecaster.simulate(
@@ -149,16 +137,10 @@ def simulate(
     scored = _scores(forecaster, found.frame, rest)
     for target, scores in scored.items():
         say(
-            f"{target}: free run over {scores['n']:,} rows, RMSE {scores['rmse']:.4g}, "
-            f"{100 * scores['cov95']:.1f}% ± {100 * scores['cov95_error']:.1f} of them in the 95% interval"
+            f"{target}: simulation of {scores['n']:,} rows, RMSE {scores['rmse']:.4g}, "
+            f"coverage of the 95% interval {share(scores['cov95'], scores['cov95_error'])}"
         )
     _give(forecaster, found.frame, out, as_json, seed=seed, scores=scored)
-
-
-def with_time(forecaster: Forecaster, frame: pd.DataFrame) -> pd.DataFrame:
-    """The index as the first column, under the name of the time column where there is one."""
-    name = frame.index.name or ("time" if forecaster.state_.kind == "time" else "row")
-    return frame.rename_axis(str(name)).reset_index()
 
 
 def _check_outputs(out: str | None, as_json: bool) -> None:
@@ -171,7 +153,7 @@ def _check_outputs(out: str | None, as_json: bool) -> None:
 def _give(
     forecaster: Forecaster, frame: pd.DataFrame, out: str | None, as_json: bool, **more: Any
 ) -> None:
-    """The table to a file or to stdout, or as a document with ``more`` beside it."""
+    """Write the table to a file or stdout, or print it as a document with ``more`` beside it."""
     table = with_time(forecaster, frame)
     if out is not None or not as_json:
         write_table(table, PIPE if out is None else out)
@@ -179,30 +161,29 @@ def _give(
         say(f"{len(table):,} rows in {out}")
     if as_json:
         targets = list(forecaster.layout.targets)
-        head = {"target": targets[0]} if len(targets) == 1 else {"target": targets}
+        head = {"target": targets[0] if len(targets) == 1 else targets}
         print_json(head | more | {"rows": table.to_dict("records")})
 
 
 def _scores(
     forecaster: Forecaster, frame: pd.DataFrame, df: pd.DataFrame
 ) -> dict[str, dict[str, float]]:
-    """Scores of a run for each target whose true values are in ``df``."""
+    """Scores of a simulation for each target that has measured values in ``df``."""
     import numpy as np
 
     from seqgp.forecasting.columns import read_columns
-    from seqgp.forecasting.reading import times_like
-    from seqgp.forecasting.results import column
-    from seqgp.metrics import pit, scores, share_error
+    from seqgp.forecasting.predict import column
+    from seqgp.metrics import observed_coverage, pit, scores
 
     state, targets = forecaster.state_, forecaster.layout.targets
-    run = frame.reindex(times_like(df, forecaster.time, state))
+    run = frame.reindex(forecaster.reader.times(df))
     found = {}
     for target, unit in zip(targets, state.target_std, strict=True):
         mean, std = (run[column(target, name, targets)].to_numpy() for name in ("mean", "std"))
         truth = read_columns(df, [target], optional=[target])[:, 0]
         both = np.isfinite(truth) & np.isfinite(mean)
         if both.any():
-            said = truth[both], mean[both], std[both]
-            inside = np.abs(pit(*said) - 0.5) <= 0.475
-            found[target] = scores(*said, float(unit)) | {"cov95_error": share_error(inside)}
+            predicted = truth[both], mean[both], std[both]
+            error = observed_coverage(pit(*predicted), 0.95)[1]
+            found[target] = scores(*predicted, float(unit)) | {"cov95_error": error}
     return found

@@ -1,16 +1,18 @@
-"""The demonstration's picture: predictions with their band over what was measured."""
+"""The demo's picture: predictions with their intervals over the measured load."""
 
 from __future__ import annotations
 
-import os
-import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from seqgp.plots.canvas import BAND, MODEL, TRUTH, time_axis, write_out
+from seqgp.io import atomic_write
+from seqgp.plots.style import BAND, MODEL, TRUTH, new_figure, time_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["forecast_picture", "save_picture"]
 
@@ -18,15 +20,16 @@ _WEEK, _CLOSE = 7 * 24, 2 * 24  # hours
 
 
 def forecast_picture(frame: pd.DataFrame, title: str) -> Figure:
-    """The last week of ``frame``, and its last two days closer up.
+    """The last week and the last two days of a forecast of ``load``.
 
-    ``frame`` is that of :meth:`seqgp.Forecaster.evaluate` with the target ``load``.
+    Args:
+        frame: result of :meth:`seqgp.Forecaster.evaluate` with the target ``load``, one row an hour.
+        title: heading of the figure.
     """
-    figure = Figure(figsize=(9, 6.5), layout="constrained")
+    figure, (week, close) = new_figure(2, height=6.5, width=9.0, sharex=False)
     figure.suptitle(title, fontsize=14)
-    week, close = figure.subplots(2, 1)
-    _draw(week, frame.iloc[-_WEEK:], "The last week: each hour predicted one hour ahead", ".")
-    _draw(close, frame.iloc[-_CLOSE:], "Closer: the last two days", "o")
+    _draw(week, frame.iloc[-_WEEK:], "The last week, each hour predicted one hour ahead", ".")
+    _draw(close, frame.iloc[-_CLOSE:], "The last two days", "o")
     week.legend(loc="upper left", ncols=3, frameon=False)
     low, high = week.get_ylim()
     week.set_ylim(low, high + 0.2 * (high - low))  # room for the legend
@@ -34,13 +37,9 @@ def forecast_picture(frame: pd.DataFrame, title: str) -> Figure:
 
 
 def save_picture(figure: Figure, path: Path) -> None:
-    """Write a PNG whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
+    """Write a figure as a PNG file, atomically."""
+    with atomic_write(path) as temporary:
         figure.savefig(temporary, format="png", dpi=120)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _draw(axis: Axes, rows: pd.DataFrame, title: str, marker: str) -> None:
@@ -51,6 +50,3 @@ def _draw(axis: Axes, rows: pd.DataFrame, title: str, marker: str) -> None:
     axis.plot(times, rows["load"], marker, color=TRUTH, markersize=4, label="measured")
     axis.set_title(title, loc="left", fontsize=11)
     axis.set_ylabel("load (MW)")
-    write_out(axis.yaxis)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(axis="y", alpha=0.3)

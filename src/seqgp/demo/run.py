@@ -1,4 +1,4 @@
-"""Train a GP-LSTM and its rivals on one series, and write what came of it to a folder."""
+"""Train a GP-LSTM and an LSTM on one series, score them against baselines, and write the results."""
 
 from __future__ import annotations
 
@@ -6,42 +6,32 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
+from sklearn.base import clone
 
 from seqgp.demo.data import Series
 from seqgp.demo.picture import forecast_picture, save_picture
+from seqgp.encoders import LSTM
 from seqgp.estimators import SequenceGP, SequenceNet
 from seqgp.forecasting import Forecaster
 from seqgp.report import write_report
+from seqgp.training import Training
 
 __all__ = ["Demo", "run_demo"]
 
-_TEST = 8 * 7 * 24  # hours at the end that no model sees
+_TEST = 8 * 7 * 24  # hours at the end, held back from all models
 _LAG = 24
-# Chosen on the eight weeks before the test rows. Both have the same network and passes over the
-# data; the GP starts from the plain network and needs no linear mean beside that.
-_NETWORK: dict[str, Any] = {
-    "encoder": "lstm",
-    "hidden": 32,
-    "batch_size": 256,
-    "lr": 5e-3,
-    "schedule": "cosine",
-}
-_GP: dict[str, Any] = {
-    "mean": "zero",
-    "pretrain_epochs": 20,
-    "epochs": 10,
-    "theta_lr": 0.05,
-    "theta_steps": 5,
-}
-_NET: dict[str, Any] = {"epochs": 30}
+# Chosen on the eight weeks before the test rows. Both models have the same network and number of
+# epochs; the GP-LSTM is pre-trained as an LSTM and needs no linear mean.
+_ENCODER = LSTM(hidden=32)
+_TRAINING = Training(epochs=30, batch_size=256, lr=5e-3, schedule="cosine")
+_GP_TRAINING = {"pretrain_epochs": 20, "epochs": 10, "theta_lr": 0.05, "theta_steps": 5}
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demonstration found, and where it wrote."""
+    """Scores of the demo and the files it wrote."""
 
     scores: pd.DataFrame
     """Rows persistence, ridge, LSTM and GP-LSTM; columns as :func:`seqgp.metrics.scores` has them."""
@@ -50,17 +40,25 @@ class Demo:
 
 
 def run_demo(series: Series, folder: Path, quick: bool, say: Callable[[str], None]) -> Demo:
-    """Train on all but the last eight weeks, score on those, write model, report and picture.
+    """Train on all but the last eight weeks, score on those, and write model, report and picture.
 
-    ``quick`` trains two epochs only: enough to see that everything works.
+    Args:
+        series: hourly rows.
+        folder: where to write; it is made if need be.
+        quick: train for two epochs only.
+        say: called with messages on the progress.
     """
     start = time.perf_counter()
     train, test = series.frame.iloc[:-_TEST], series.frame.iloc[-_TEST:]
     say(f"training on {len(train):,} hours, testing on the last {len(test):,}")
-    gp_options = _GP | ({"epochs": 2, "pretrain_epochs": 0} if quick else {})
-    net_options = _NET | ({"epochs": 2} if quick else {})
-    gp = _fit(SequenceGP(**_NETWORK, **gp_options, random_state=0), train, "GP-LSTM", say)
-    net = _fit(SequenceNet(**_NETWORK, **net_options, random_state=0), train, "LSTM", say)
+    of_gp = clone(_TRAINING).set_params(**_GP_TRAINING)
+    of_net = clone(_TRAINING)
+    if quick:
+        of_gp.set_params(epochs=2, pretrain_epochs=0)
+        of_net.set_params(epochs=2)
+    gp_model = SequenceGP(_ENCODER, mean="zero", training=of_gp, random_state=0)
+    gp = _fit(gp_model, train, "GP-LSTM", say)
+    net = _fit(SequenceNet(_ENCODER, training=of_net, random_state=0), train, "LSTM", say)
 
     found = gp.evaluate(test)
     rows = found.metrics["load"]

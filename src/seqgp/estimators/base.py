@@ -25,10 +25,11 @@ from seqgp.encoders import Encoder, as_encoder
 from seqgp.estimators.identity import identity
 from seqgp.estimators.rows import as_pair, checked_targets, checked_windows
 from seqgp.fitted import Fitted
-from seqgp.fitting import Watch, fit_model, refit_model
+from seqgp.fitting import fit_model, refit_model
 from seqgp.means import MEANS
 from seqgp.training import Checkpoint, Training
 from seqgp.training.settings import is_integer
+from seqgp.trial import Watch
 
 __all__ = ["SequenceRegressor", "resolve_device"]
 

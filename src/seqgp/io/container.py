@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +20,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from seqgp.exceptions import ArtifactError
+from seqgp.io.atomic import atomic_write, check_writable
 from seqgp.io.foreign import what_it_is
 
 __all__ = ["FORMAT", "Arrays", "read", "write"]
@@ -45,20 +44,13 @@ def write(path: Path, header: Mapping[str, Any], arrays: Arrays) -> None:
         ArtifactError: there is no such folder, or the path is a folder.
         OSError: the disk is full, or not ours to write to.
     """
-    if path.is_dir():
-        raise ArtifactError(f"{path} is a folder: give the name of the file to write")
-    if not path.parent.is_dir():
-        raise ArtifactError(f"there is no folder {path.parent}: make it first, or write elsewhere")
-    raw = _packed(header, arrays)
-    temporary = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}.tmp")
     try:
-        with temporary.open("xb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)  # gone already, unless something failed
+        check_writable(path)
+    except ValueError as error:
+        raise ArtifactError(str(error)) from None
+    raw = _packed(header, arrays)
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(raw)
 
 
 def read(path: Path) -> tuple[str, Arrays]:

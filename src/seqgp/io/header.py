@@ -72,7 +72,7 @@ def arguments(kind: Callable[..., Any], data: Any, where: str) -> dict[str, Any]
     """
     if not isinstance(data, Mapping):
         raise ArtifactError(f"{where} is {data!r:.100}, expected names with values")
-    hints = get_type_hints(kind.__init__) if isinstance(kind, type) else get_type_hints(kind)
+    hints = get_type_hints(kind.__init__) if isinstance(kind, type) else get_type_hints(kind)  # type: ignore[misc]
     parameters = list(inspect.signature(kind).parameters.values())
     known = {p.name for p in parameters}
     for name in data:

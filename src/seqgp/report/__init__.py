@@ -1,5 +1,5 @@
-"""A report on a fitted forecaster: one HTML page that needs nothing else."""
+"""A report on a fitted forecaster: one self-contained HTML page."""
 
-from seqgp.report.write import write_report
+from seqgp.report.page import write_report
 
 __all__ = ["write_report"]

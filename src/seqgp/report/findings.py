@@ -1,4 +1,4 @@
-"""What the report is about, computed once: scores on the right rows, and the latent space."""
+"""What the report is about, computed once: scores of the right rows, the model, the latent space."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
-from seqgp.estimator.rows import windows_on
-from seqgp.estimators import SequenceGP, SequenceRegressor
+from seqgp.estimators import SequenceGP
 from seqgp.forecasting import (
     Evaluation,
     Forecaster,
@@ -20,20 +18,58 @@ from seqgp.forecasting import (
     MissingValuesError,
 )
 from seqgp.forecasting.columns import read_columns
-from seqgp.forecasting.reading import frame_table, history_table, times_like
-from seqgp.forecasting.table import cut
-from seqgp.forecasting.timeline import ending
+from seqgp.forecasting.predict import column
+from seqgp.forecasting.times import time_grid
+from seqgp.gp import GP
+from seqgp.kernels import lengthscale
 from seqgp.means import LinearMean
-from seqgp.plots.canvas import thin
-from seqgp.training import encode
+from seqgp.plots.style import thin
 
-__all__ = ["Findings", "Latent", "gather"]
+__all__ = ["Findings", "Latent", "Learned", "gather"]
 
 Array = NDArray[np.float64]
 
-_LEAST_NEW = 30  # rows after the known ones that are worth a report of their own
-_LEAST_AHEAD, _MOST_AHEAD = 24, 200  # rows forecast at once, by length of a window
-_MOST_WINDOWS = 3000  # looked at in the latent space
+_LEAST_NEW = 30  # rows after the training data that are enough for scores of their own
+_LEAST_AHEAD, _MOST_AHEAD = 24, 200  # steps of the forecast shown, by length of a window
+_MOST_WINDOWS = 3000  # in the latent space
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What training and calibration found; arrays ``(outputs,)``, in the targets' units."""
+
+    kind: str
+    """Class of the estimator."""
+    options: dict[str, Any]
+    """Its constructor arguments."""
+    history: pd.DataFrame
+    """Training curves by epoch."""
+    best_epoch: int
+    members: int
+    """Size of the ensemble."""
+    validation_rows: int
+    """Rows that the calibration was fitted on; 0 if there was none."""
+    scale: Array
+    """Calibration factor on the standard deviation."""
+    dof: Array
+    """Degrees of freedom of Student's t, infinite for a Gaussian."""
+    shift: Array
+    """Correction of the mean for distribution shift; 0 if there is none."""
+    heteroscedastic: NDArray[np.bool_]
+    """Whether the noise depends on the window."""
+    noise: Array | None
+    """Standard deviation of the GP's noise; None without a GP."""
+    signal: Array | None
+    """Standard deviation of the GP's prior; None if the kernel has no such parameter."""
+    lengthscales: Array | None
+    """``(outputs, d)``; None if the kernel has none."""
+    columns: dict[str, tuple[float, float]]
+    """Mean and standard deviation in training by column."""
+
+    @property
+    def constant_width(self) -> bool:
+        """Whether all intervals of a target have the same width."""
+        return self.noise is None and not self.heteroscedastic.any()
 
 
 @dataclass(frozen=True)
@@ -43,13 +79,13 @@ class Latent:
     H: Array
     """``(n, d)``."""
     y: Array
-    """Targets ``(n, outputs)``, NaN where not known."""
+    """Measured targets ``(n, outputs)``, NaN where not known."""
     std: Array
-    """Predicted deviation ``(n, outputs)``, on the targets' scale."""
+    """Predicted standard deviation ``(n, outputs)``, in the targets' units."""
     part: Array | None
-    """What the GP adds to the linear mean ``(n, outputs)``; None without such a mean."""
+    """What the best member adds to the linear mean ``(n, outputs)``; None without such a mean."""
     windows: int
-    """How many windows there were."""
+    """Number of windows before thinning."""
 
 
 @dataclass(frozen=True)
@@ -57,53 +93,61 @@ class Findings:
     """A fitted forecaster and what was found on the rows given."""
 
     forecaster: Forecaster
-    estimator: SequenceRegressor
-    """Its model; of one that hides past targets, the one inside."""
+    learned: Learned
     evaluation: Evaluation
     given: pd.DataFrame
     """The rows scored, and those before them that the first windows need."""
     rows: int
-    """How many there were before any were left out."""
+    """Number of rows before training data was left out."""
     left_out: int
     """Rows left out because the model was trained on them."""
     seen: int | None
-    """Rows scored although the model was trained on them; None where that cannot be known."""
+    """Rows scored although the model was trained on them; None if that is unknown."""
     ahead: pd.DataFrame | None
-    """A forecast of the last rows at once, beside the truth; None where the model cannot make one."""
+    """A multi-step forecast of the last rows, beside the truth; None if the model cannot make one."""
     latent: Latent | None
     """None for a model without a GP."""
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The columns predicted."""
+        """The predicted columns."""
         return self.forecaster.layout.targets
 
     @property
     def state(self) -> ForecasterState:
-        """What the forecaster knows beside its model."""
+        """The forecaster's fitted state."""
         return self.forecaster.state_
+
+    def column(self, frame: pd.DataFrame, target: str, name: str) -> pd.Series[float]:
+        """Values of ``mean``, ``std`` or a quantile such as ``q0.025`` of a target."""
+        return frame[column(target, name, self.targets)]
 
 
 def gather(forecaster: Forecaster, df: pd.DataFrame) -> Findings:
-    """Evaluate on the rows of ``df``; on those after the training data alone where there are enough."""
+    """Evaluate a fitted forecaster on a table.
+
+    Args:
+        forecaster: fitted.
+        df: rows with its columns, targets included. If enough of them come after the training data,
+            only those are scored.
+    """
     end = forecaster.history_.index[-1]
     state, layout = forecaster.state_, forecaster.layout
-    times = times_like(df, forecaster.time, state)
-    # Numbers that pandas gave to rows without any say nothing about which rows they are.
+    times = forecaster.reader.times(df)
+    # A default index of pandas does not identify the rows.
     named = state.kind == "time" or not isinstance(times, pd.RangeIndex) or times[0] != 0
     later = np.asarray(times > end)
     known = np.isfinite(read_columns(df, layout.targets)).any(1)
     given = df
     if named and (later & known).sum() >= _LEAST_NEW:
-        start = ending(end, state.step, layout.need)[0] if layout.need else end
+        start = time_grid(state.step, layout.need, end=end)[0] if layout.need else end
         given = df[np.asarray(times >= start) if layout.need else later]
     evaluation = forecaster.evaluate(given)
     if given is not df:  # the rows before were needed for the first windows only
         evaluation = replace(evaluation, frame=evaluation.frame[evaluation.frame.index > end])
-    model = forecaster.model_
     return Findings(
         forecaster=forecaster,
-        estimator=model.model if isinstance(model, InputsOnly) else model,
+        learned=_learned(forecaster),
         evaluation=evaluation,
         given=given,
         rows=len(df),
@@ -115,9 +159,9 @@ def gather(forecaster: Forecaster, df: pd.DataFrame) -> Findings:
 
 
 def _seen(forecaster: Forecaster, evaluation: Evaluation) -> int:
-    """Rows predicted that lie in the training data."""
+    """Number of predicted rows that lie in the training data."""
     state = forecaster.state_
-    known = history_table(state).times
+    known = forecaster.history_.index
     first: Any = (
         pd.Timestamp(state.report.first) if state.kind == "time" else int(state.report.first)
     )
@@ -126,7 +170,7 @@ def _seen(forecaster: Forecaster, evaluation: Evaluation) -> int:
 
 
 def _ahead(forecaster: Forecaster, df: pd.DataFrame, evaluation: Evaluation) -> pd.DataFrame | None:
-    """The rows at the end, forecast from those before them."""
+    """A forecast of the last rows from those before them."""
     layout = forecaster.layout
     steps = min(max(layout.lag, _LEAST_AHEAD), _MOST_AHEAD, len(df) // 3)
     runs = layout.mode == "autoregression" and layout.horizon == 1
@@ -139,34 +183,67 @@ def _ahead(forecaster: Forecaster, df: pd.DataFrame, evaluation: Evaluation) -> 
     return frame.join(evaluation.frame[list(layout.targets)])
 
 
+def _learned(forecaster: Forecaster) -> Learned:
+    """The one place that reads parameters from the estimator."""
+    estimator, layout = forecaster.estimator_, forecaster.layout
+    shape = (len(layout.targets),)
+    fitted, best = estimator.fitted_, estimator.fitted_.members[0]
+    target, inputs, calibration = fitted.y_scaler, fitted.x_scaler, fitted.calibration
+    unit = np.broadcast_to(target.scale, shape)
+    noise = signal = lengthscales = None
+    if isinstance(best.layer, GP):
+        gp = best.layer
+        noise = np.sqrt(np.broadcast_to(gp.noise.detach().cpu().numpy(), shape)) * unit
+        variance = getattr(gp.kernel, "outputscale", None)
+        if variance is not None:
+            signal = np.sqrt(np.broadcast_to(variance.detach().cpu().numpy(), shape)) * unit
+        lengths = lengthscale(gp.kernel)
+        if lengths is not None:
+            lengthscales = np.broadcast_to(lengths.cpu().numpy(), (*shape, lengths.shape[-1]))
+    scaling = zip(layout.features, inputs.shift, inputs.scale, strict=True)
+    columns = {name: (float(mean), float(std)) for name, mean, std in scaling}
+    for name, mean, std in zip(
+        layout.targets, np.broadcast_to(target.shift, shape), unit, strict=True
+    ):
+        columns[name] = (float(mean), float(std))
+    hidden = ", past targets hidden" if isinstance(forecaster.model_, InputsOnly) else ""
+    return Learned(
+        kind=f"{type(estimator).__name__}{hidden}",
+        options=estimator.get_params(deep=False),
+        history=estimator.history_,
+        best_epoch=best.record.best_epoch,
+        members=len(fitted.members),
+        validation_rows=calibration.rows,
+        scale=np.sqrt(np.broadcast_to(calibration.scale, shape)),
+        dof=np.broadcast_to(estimator.dof_, shape),
+        shift=np.broadcast_to(calibration.shift, shape) * unit,
+        heteroscedastic=(calibration.noise is not None) & (calibration.trust > 0),
+        noise=noise,
+        signal=signal,
+        lengthscales=lengthscales,
+        columns=columns,
+    )
+
+
 def _latent(forecaster: Forecaster, df: pd.DataFrame) -> Latent | None:
-    model = forecaster.model_
-    estimator = model.model if isinstance(model, InputsOnly) else model
+    model, estimator = forecaster.model_, forecaster.estimator_
     if not isinstance(estimator, SequenceGP):
         return None
     layout = forecaster.layout
-    table, first = frame_table(df, layout, forecaster.state_, forecaster.time)
-    pieces = cut(table, layout)
-    rows = np.flatnonzero(pieces.complete & (pieces.windows.time >= first))
-    chosen = rows[thin(len(rows), _MOST_WINDOWS)]
-    windows = pieces.windows.subset(chosen)
-    X = windows[:]
-    if isinstance(model, InputsOnly):
-        X[:, :, model.inputs :] = 0.0  # what the model sees in their place
+    data = forecaster.reader.dataset(df)
+    rows = data.complete_windows()
+    windows = rows.subset(thin(len(rows), _MOST_WINDOWS))
+    X = model.hide_targets(windows) if isinstance(model, InputsOnly) else windows[:]
     _, std = estimator.predict(X, return_std=True)
-    H = encode(
-        estimator.network_, windows_on(estimator.posterior_.noise.device, X, estimator.x_scaler_)
-    )
+    fitted, best = estimator.fitted_, estimator.fitted_.members[0]
+    encoded = best.encode(fitted.inputs(X))
     shape = (len(X), len(layout.targets))
     part = None
-    if isinstance(estimator.mean_function_, LinearMean):
-        with torch.no_grad():
-            mean, _ = estimator.posterior_.predict(H)
-        used = estimator.calibration_.slope * estimator.y_scaler_.scale
-        part = mean.cpu().numpy().reshape(shape) * used
+    if isinstance(fitted.mean, LinearMean):
+        part = best.predict(encoded).mean.cpu().numpy().reshape(shape) * fitted.y_scaler.scale
     return Latent(
-        H=H.cpu().numpy(),
-        y=table.targets(layout)[windows.time],
+        H=encoded.latent.cpu().numpy(),
+        y=data.targets[windows.time],
         std=np.reshape(std, shape),
         part=part,
         windows=len(rows),

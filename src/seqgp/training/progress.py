@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from seqgp.training.parts import EpochRecord
 
@@ -16,7 +17,10 @@ def progress_bar(epochs: int, show: bool) -> Iterator[Callable[[EpochRecord], No
     if not show:
         yield None
         return
-    # Imported here: a library user who switched it off should not pay for it.
+    # Imported here: a library user who switched it off, or has no rich, should not pay for it.
+    if find_spec("rich") is None:
+        yield None
+        return
     from rich.console import Console
     from rich.progress import (
         BarColumn,
