@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import abstractmethod
 from collections.abc import Callable
@@ -89,7 +90,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                 be those of that fit. It is removed when training has come to its end, since the model is
                 what remains, and left where ``stop`` ended it early, to go on from.
         """
-        blueprint = self.blueprint()
+        blueprint = copy.deepcopy(self.blueprint())  # options set later are not those of this fit
         device = resolve_device(self.device)
         windows = checked_windows(self, X, self.lag, None)
         targets = checked_targets(X, y, len(windows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -110,7 +111,8 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
         _, item = get_args(hint)
         return {str(name): _typed(item, each, f"{where}.{name}") for name, each in value.items()}
     elif hint is float:
-        if isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and abs(value) <= sys.float_info.max:  # which NaN is not either
             return value
     elif hint is int:
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
