@@ -57,10 +57,8 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-@pytest.fixture
-def small_tables(tmp_path, monkeypatch):
-    """An empty folder but for the files that the README names: hours of a load and of the weather."""
-    monkeypatch.chdir(tmp_path)
+def write_tables() -> None:
+    """The files that pages name and do not make: hours of a load and of the weather."""
     rng = np.random.default_rng(0)
     time = pd.date_range("2025-01-01", periods=ROWS + 2 * AHEAD, freq="h", name="time")
     temperature = 15 + 8 * np.sin(2 * np.pi * time.hour / 24) + rng.standard_normal(len(time))
@@ -70,6 +68,13 @@ def small_tables(tmp_path, monkeypatch):
     table[:ROWS].to_csv("load.csv")
     table[ROWS : ROWS + AHEAD].to_csv("newer.csv")
     table[["temperature"]][ROWS:].to_csv("weather.csv")
+
+
+@pytest.fixture
+def small_tables(tmp_path, monkeypatch):
+    """A folder of its own for each page, with those files."""
+    monkeypatch.chdir(tmp_path)
+    write_tables()
 
 
 @pytest.fixture
