@@ -4,7 +4,7 @@ The GP's epoch is all of it: conditioning on every row (with its extra forward p
 θ, the tables, and every mini-batch update. The LSTM's is a plain PyTorch loop over the same batches.
 Windows are views over one series, so a million of them need the memory of the series.
 
-    python benchmarks/epoch.py --out results/grid             # on the CPU, or on CUDA by --device
+    python benchmarks/epoch.py --out paper/results/grid             # on the CPU, or on CUDA by --device
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--scaling", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--scaling-batch", type=int, default=128)
-    parser.add_argument("--out", type=Path, default=Path("results/grid"))
+    parser.add_argument("--out", type=Path, default=Path("paper/results/grid"))
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     name = (

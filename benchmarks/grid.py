@@ -1,7 +1,7 @@
 """Grid inference measured: against GPyTorch's KISS-GP, in n, in memory, and per prediction.
 
-    PYTHONPATH=src python benchmarks/grid.py --out results/grid                # all parts, CPU
-    PYTHONPATH=src python benchmarks/grid.py --device cuda --out results/grid-cuda
+    PYTHONPATH=src python benchmarks/grid.py --out paper/results/grid                # all parts, CPU
+    PYTHONPATH=src python benchmarks/grid.py --device cuda --out paper/results/grid-cuda
 
 Part 1: one NLML with its gradients in θ and in each latent point, n = 100,000, d = 2, 100 grid points
 per dimension, RBF, next to GPyTorch on the same points: its defaults, and tolerances that bring its
@@ -44,6 +44,7 @@ except ImportError:  # what the estimator needs is not installed: the grid needs
     sys.modules["seqgp"] = package
 from seqgp.inference.grid import Grid
 from seqgp.kernels import build_kernel
+from seqgp.likelihoods import Gaussian
 
 GPYTORCH: dict[str, dict[str, float]] = {
     "defaults": {},
@@ -62,7 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("results/grid"))
+    parser.add_argument("--out", type=Path, default=Path("paper/results/grid"))
     parser.add_argument("--parts", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--n", type=int, default=100_000, help="rows of part 1")
     parser.add_argument("--large", type=int, default=1_000_000, help="most rows of parts 2 and 3")
@@ -119,12 +120,11 @@ def data(
     return H.to(args.device), y.to(args.device)
 
 
-def model(args: argparse.Namespace) -> tuple[gpytorch.kernels.Kernel, torch.Tensor]:
-    """The kernel and σ² of all parts."""
+def model(args: argparse.Namespace) -> tuple[gpytorch.kernels.Kernel, Gaussian]:
+    """The kernel and the likelihood of all parts."""
     kernel = build_kernel("rbf", 2).to(args.device)
     kernel.base_kernel.lengthscale = args.lengthscale
-    noise = torch.tensor([args.noise], dtype=torch.float64, device=args.device)
-    return kernel, noise.requires_grad_()
+    return kernel, Gaussian(args.noise).to(args.device)
 
 
 def clock(call: Callable[[], Any], device: str) -> float:
@@ -144,13 +144,13 @@ def clock(call: Callable[[], Any], device: str) -> float:
 def ours(args: argparse.Namespace) -> dict[str, Any]:
     """Seconds from latent points to the NLML and its gradients, statistics included."""
     H, y = data(args.n, args)
-    kernel, noise = model(args)
+    kernel, likelihood = model(args)
     inference = Grid(100)
     found: dict[str, float] = {}
 
     def once() -> None:
         points = H.detach().requires_grad_()
-        post = inference.posterior(kernel, noise, inference.statistics(points, y), squeeze=True)
+        post = inference.posterior(kernel, likelihood, inference.statistics(points, y))
         post.nlml.backward()
         assert points.grad is not None
         found["nlml"] = float(post.nlml.detach())
@@ -158,7 +158,7 @@ def ours(args: argparse.Namespace) -> dict[str, Any]:
 
     def value() -> None:
         with torch.no_grad():
-            inference.posterior(kernel, noise, inference.statistics(H, y), squeeze=True)
+            inference.posterior(kernel, likelihood, inference.statistics(H, y))
 
     # A GPU's clock and libraries take some calls to settle; GPyTorch's own first call is seconds long.
     for _ in range(1 if args.device == "cpu" else 20):
@@ -305,12 +305,12 @@ def peak_bytes(device: str) -> int:
 
 def evaluate(args: argparse.Namespace) -> dict[str, Any]:
     """Seconds of one NLML with its gradient in θ and σ², after the statistics, for two n."""
-    kernel, noise = model(args)
+    kernel, likelihood = model(args)
     inference = Grid(100)
     gathered = {n: inference.statistics(*data(n, args)) for n in (10_000, args.large)}
 
     def once(n: int) -> None:
-        inference.posterior(kernel, noise, gathered[n], squeeze=True).nlml.backward()
+        inference.posterior(kernel, likelihood, gathered[n]).nlml.backward()
 
     return {str(n): s for n, s in interleaved(once, list(gathered), args, 5 * args.repeats).items()}
 
@@ -355,16 +355,14 @@ STEPS = 48
 
 def predict(args: argparse.Namespace) -> dict[str, Any]:
     """Microseconds per point of a prediction for several n and grids, and of an LSTM's forward."""
-    kernel, noise = model(args)
+    kernel, likelihood = model(args)
     posts: dict[str, Any] = {}
     sizes = sorted({10_000, 100_000, args.large})
     with torch.no_grad():
         for n in sizes:
             for size in (100, 200, 400):
                 inference = Grid(size)
-                post = inference.posterior(
-                    kernel, noise, inference.statistics(*data(n, args)), squeeze=True
-                )
+                post = inference.posterior(kernel, likelihood, inference.statistics(*data(n, args)))
                 _ = post.tables
                 posts[f"{n}:{size}"] = post
         lstm = torch.nn.LSTM(8, 64, batch_first=True).to(args.device)

@@ -33,6 +33,7 @@ __all__ = [
     "Coregion",
     "CoregionalPosterior",
     "CorrelatedGP",
+    "Given",
     "NoiseCorrelation",
     "coregionalise",
     "decoupled",
@@ -168,7 +169,7 @@ def decoupled(posterior: Posterior, y: Tensor) -> tuple[Posterior, Tensor]:
     return posterior.independent, y.to(posterior.unmixing) @ posterior.unmixing.T
 
 
-class _Given(Gaussian):
+class Given(Gaussian):
     """Gaussian noise of a variance that is computed from other parameters."""
 
     def __init__(self, given: Tensor) -> None:
@@ -280,7 +281,7 @@ def coregionalise(
     white_D = unmixing @ D @ unmixing.T  # diagonal, but they carry slopes
     nu = white_D.diagonal() / white_B.diagonal()
     rotated = statistics.transform(unmixing)
-    independent = inference.posterior(kernel, _Given(nu), rotated)
+    independent = inference.posterior(kernel, Given(nu), rotated)
     nlml = independent.nlml + rotated.n * torch.linalg.slogdet(mixing).logabsdet
     if torch.is_grad_enabled() and (B.requires_grad or D.requires_grad):
         squares, fits = _products(independent, statistics, mixing, unmixing)

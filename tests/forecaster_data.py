@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from seqgp import SequenceGP
+from seqgp import LSTM, SequenceGP, Training
 
 
-def small_model(**options):
-    return SequenceGP(**{"hidden": 4, "epochs": 2, "random_state": 0, "progress": False} | options)
+def small_model(epochs=2, hidden=4, **options):
+    training = Training(epochs=epochs)
+    model = SequenceGP(LSTM(hidden=hidden), training=training, random_state=0, progress=False)
+    return model.set_params(**options)
 
 
 def hourly(n=220, seed=0):

@@ -1,15 +1,49 @@
-"""The slow dense twin of grid inference: ``W K_UU Wᵀ + σ²I`` written out, nothing shared with it."""
+"""Grid inference's slow dense twin, ``W K_UU Wᵀ + σ²I`` written out, and what its tests set up."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import gpytorch
 import torch
 from torch import Tensor
 
+from seqgp.inference.grid import Grid
 from seqgp.kernels import build_kernel
+from seqgp.likelihoods import Gaussian
+
+__all__ = [
+    "NOISE",
+    "Dense",
+    "Given",
+    "assert_same_slopes",
+    "condition",
+    "dense",
+    "dense_grid",
+    "dense_interp",
+    "error",
+    "grid_axis",
+    "make_kernel",
+    "rows",
+]
+
+NOISE = torch.tensor([0.1], dtype=torch.float64)
+
+
+class Given(Gaussian):
+    """Gaussian noise of a variance ``(outputs,)`` that may carry a graph."""
+
+    def __init__(self, given: Tensor) -> None:
+        super().__init__(outputs=len(given))
+        self.given = given
+
+    @property
+    def noise(self) -> Tensor:
+        return self.given
+
+    def frozen(self) -> Gaussian:
+        return Gaussian(outputs=self.outputs).frozen()
 
 
 def keys_weight(distance: Tensor) -> Tensor:
@@ -68,6 +102,21 @@ def dense(kernel, noise: Tensor, H: Tensor, y: Tensor, size: int, h: Tensor) -> 
     return Dense(nlml, mean.detach(), covariance.detach(), prior.detach())
 
 
+def condition(H, y, kernel=None, size=20, noise=NOISE, squeeze=True, inference=None, **options):
+    """The grid's posterior, under an RBF kernel where none is given."""
+    inference = inference or Grid(size, **options)
+    kernel = kernel or make_kernel("rbf", H.shape[1])
+    found = inference.posterior(kernel, Given(noise), inference.statistics(H, y))
+    return replace(found, squeeze=squeeze)
+
+
+def assert_same_slopes(found: Tensor, expected: Tensor, wanted: list[Tensor], tolerance: float):
+    """In every wanted tensor, relative to the largest of its slopes."""
+    ours, theirs = (torch.autograd.grad(value, wanted) for value in (found, expected))
+    for mine, other in zip(ours, theirs, strict=True):
+        assert error(mine, other) < tolerance
+
+
 def error(found: Tensor, expected: Tensor) -> float:
     """Largest difference, relative to the largest expected entry."""
     found, expected = found.detach(), expected.detach()
@@ -101,15 +150,3 @@ def make_kernel(name: str, dim: int, outputs: int = 1) -> gpytorch.kernels.Kerne
     if name == "constant":
         return build_kernel("rbf", dim, outputs) + gpytorch.kernels.ConstantKernel().double()
     return build_kernel(name, dim, outputs, product=True)
-
-
-__all__ = [
-    "Dense",
-    "dense",
-    "dense_grid",
-    "dense_interp",
-    "error",
-    "grid_axis",
-    "make_kernel",
-    "rows",
-]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from seqgp.estimator.base import SequenceRegressor
 
 from forecaster_data import hourly, small_model
 from seqgp import Forecaster
+from seqgp.estimators import SequenceRegressor
 from seqgp.metrics import scores
 
 

@@ -65,15 +65,17 @@ def test_fit_says_what_it_did(folder, forecaster):
     # The rows held back were added: forecasts start at the end of the table.
     assert forecaster.history_.index[-1] == series()["ts"][ROWS - 1]
     assert forecaster.time == "ts"
-    assert forecaster.model.hidden == 4
+    assert forecaster.model.encoder.hidden == 4
 
 
 def test_fit_scores_are_those_of_unseen_rows(folder):
     """The same training by hand on the first rows, and scores of the last ones computed here."""
     table = series()[:ROWS]
     cut = ROWS - int(0.1 * ROWS)
+    training = seqgp.Training(epochs=2, patience=10, lr=3e-3)
+    encoder = seqgp.LSTM(hidden=4)
     model = seqgp.SequenceGP(
-        hidden=4, epochs=2, patience=10, lr=3e-3, random_state=0, device="cpu", progress=False
+        encoder, training=training, random_state=0, device="cpu", progress=False
     )
     twin = seqgp.Forecaster("load", inputs=["temp"], time="ts", lag=LAG, model=model)
     twin.fit(table[:cut])
@@ -290,7 +292,7 @@ def test_several_targets_row_numbers_and_no_test_part(capsys):
     )
     assert code == 0
     assert json.loads(out)["test"] is None
-    assert "rows are counted" in err
+    assert "rows are numbered" in err
     code, out, _ = run(capsys, "evaluate", "rows.seqgp", "rows.parquet", "--json")
     document = json.loads(out)
     assert [each["target"] for each in document["targets"]] == ["load", "temp"]

@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 
 from cli_data import run
-from seqgp import datasets, load
+from seqgp import load
 from seqgp.cli import manage
-from seqgp.datasets import DatasetError, WrongFileError
-from seqgp.demo import load_series, simulated_series
+from seqgp.demo import DataFile, DatasetError, WrongFileError, load_series, simulated_series
 
 
 @pytest.fixture
 def offline(monkeypatch):
-    def refuse(name: str) -> None:
-        raise DatasetError("the package index cannot be reached")
+    def refuse(file: DataFile) -> None:
+        raise DatasetError("the file cannot be downloaded")
 
-    monkeypatch.setattr(datasets, "load", refuse)
+    monkeypatch.setattr(DataFile, "fetch", refuse)
 
 
 def test_offline_demo_says_that_its_series_is_simulated(capsys, monkeypatch, tmp_path, offline):
@@ -27,7 +26,7 @@ def test_offline_demo_says_that_its_series_is_simulated(capsys, monkeypatch, tmp
     document = json.loads(out)
     assert document["simulated"] is True
     assert "SIMULATED" in err
-    assert "the package index cannot be reached" in err
+    assert "the file cannot be downloaded" in err
     assert list(document["scores"]) == ["persistence", "ridge", "LSTM", "GP-LSTM"]
     assert {row["n"] for row in document["scores"].values()} == {8 * 7 * 24}
     # Written by the run, and readable.
@@ -43,10 +42,10 @@ def test_offline_demo_says_that_its_series_is_simulated(capsys, monkeypatch, tmp
 
 
 def test_a_wrong_file_is_no_reason_to_simulate(monkeypatch):
-    def wrong(name: str) -> None:
+    def wrong(file: DataFile) -> None:
         raise WrongFileError("another version")
 
-    monkeypatch.setattr(datasets, "load", wrong)
+    monkeypatch.setattr(DataFile, "fetch", wrong)
     with pytest.raises(WrongFileError):
         load_series(30)
 

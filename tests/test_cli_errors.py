@@ -14,6 +14,7 @@ import typer
 
 import seqgp
 from cli_data import ROWS, TRAINING, process, run, series
+from forecaster_data import small_model
 from seqgp.cli import main as cli
 
 
@@ -21,7 +22,7 @@ from seqgp.cli import main as cli
 def model(tmp_path_factory):
     """A model of hourly ``load`` from ``temp``, as a file."""
     path = tmp_path_factory.mktemp("errors") / "model.seqgp"
-    estimator = seqgp.SequenceGP(hidden=4, epochs=1, random_state=0, progress=False)
+    estimator = small_model(epochs=1)
     forecaster = seqgp.Forecaster("load", inputs=["temp"], time="ts", lag=6, model=estimator)
     forecaster.fit(series()[:ROWS]).save(path)
     return path
@@ -188,7 +189,9 @@ def test_bad_options(capsys, model, args, words):
 
 def test_an_estimator_is_no_forecaster(capsys, tmp_path):
     rng = np.random.default_rng(0)
-    estimator = seqgp.SequenceNet(hidden=2, epochs=1, random_state=0, progress=False)
+    estimator = seqgp.SequenceNet(
+        seqgp.LSTM(hidden=2), training=seqgp.Training(epochs=1), random_state=0, progress=False
+    )
     seqgp.save(estimator.fit(rng.standard_normal((30, 3, 1)), rng.standard_normal(30)), "net.seqgp")
     series().to_csv("data.csv", index=False)
     assert "SequenceNet" in refused(capsys, "predict", "net.seqgp", "data.csv")

@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 
 from cli_data import series
-from seqgp.cli.files import read_data, write_table
+from seqgp.cli.files import find_time, read_data, write_table
 from seqgp.cli.output import _number, plain
-from seqgp.cli.times import find_time
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
@@ -60,7 +59,7 @@ def test_standard_input(monkeypatch):
 )
 def test_the_time_column_is_found(columns, expected, capsys):
     assert find_time(pd.DataFrame({"load": [1.0, 2.0], **columns}), {"load"}) == expected
-    assert (expected or "rows are counted") in capsys.readouterr().err
+    assert (expected or "rows are numbered") in capsys.readouterr().err
 
 
 def test_dates_named_as_inputs_are_not_the_time():

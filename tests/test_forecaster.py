@@ -14,10 +14,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import BayesianRidge
 
 from forecaster_data import hourly, small_model
-from seqgp import Forecaster, SequenceNet, WindowSet, adaptive_quantiles, metrics
-from seqgp.forecasting import ForecasterState, InputsOnly
-from seqgp.forecasting.table import Table, cut
-from seqgp.training import encode
+from seqgp import LSTM, Forecaster, SequenceNet, Training, WindowSet, adaptive_quantiles, metrics
+from seqgp.encoders import encode
+from seqgp.forecasting import InputsOnly
+from seqgp.forecasting.files import restored_state
+from seqgp.forecasting.frames import Table, cut
+from seqgp.forecasting.model import update
+from seqgp.io.shelf import Shelf
 
 LAG, TRAIN = 6, 160
 
@@ -170,7 +173,7 @@ def test_intervals_that_there_are_none_of(df, fitted):
         with pytest.raises(ValueError, match=r"observed=False asks for the latent function"):
             fitted.predict(df, observed=False, **options)
     bare = make(model=small_model(calibrate=False, epochs=1)).fit(df.iloc[:TRAIN])
-    with pytest.raises(ValueError, match=r"no validation errors .* fit with calibrate=True"):
+    with pytest.raises(ValueError, match=r"no validation residuals .* fit with calibrate=True"):
         bare.predict(df, interval=0.9)
     inputs = make(mode="regression", past_inputs=(), model=small_model(epochs=1))
     inputs.fit(df.iloc[:TRAIN])
@@ -251,8 +254,9 @@ def test_direct_forecasts_reach_as_far_as_their_horizon(df):
     expected = forecaster.predict(rows).iloc[TRAIN:]
     same_frames(found.frame, expected)
     np.testing.assert_allclose(found.paths.std(0), found.frame["std"], rtol=0.2)
-    tails = replace(forecaster.model_.calibration_, dof=np.array([3.0]))
-    forecaster.model_.calibration_ = tails  # quantiles of Student's t, everywhere
+    fitted = forecaster.model_.fitted_
+    tails = replace(fitted.calibration, dof=np.array([3.0]))
+    forecaster.model_.fitted_ = replace(fitted, calibration=tails)  # Student's t, everywhere
     heavy = forecaster.predict(rows).iloc[TRAIN:]
     same_frames(forecaster.forecast(3, df[["u"]]).frame, heavy)
     half = t.ppf(0.975, 3) / np.sqrt(3) * heavy["std"]  # a t of 3 degrees deviates by √3
@@ -328,25 +332,26 @@ def test_update_equals_conditioning_on_all_rows(df, inference, missing):
     df.iloc[157, 0] = np.nan
     df = df.drop(df.index[[170, 181, 182]])  # 181, 182: between two updates
     first, second, third = df.iloc[:TRAIN], df.iloc[TRAIN:180], df.iloc[180:]
-    forecaster = make(model=small_model(inference=inference), missing=missing).fit(first)
-    before = forecaster.model_.n_rows_
+    forecaster = make(model=small_model(gp__inference=inference), missing=missing).fit(first)
+    before = forecaster.model_.fitted_.rows
     forecaster.update(second).update(third)
 
     grid = pd.date_range(df.index[0], df.index[-1], freq="h")
     values = df.reindex(grid)[["u", "v", "y"]].to_numpy()
-    pieces = cut(Table(grid, values, np.arange(len(grid))), forecaster.layout)
-    used = pieces.windows.subset(pieces.complete & pieces.observed)
+    used = cut(Table(grid, values, np.arange(len(grid)), "h"), forecaster.layout)
+    used = used.training_windows()
     model = forecaster.model_
-    assert before < model.n_rows_ == len(used)
+    assert before < model.fitted_.rows == len(used)
     assert forecaster.data_report_.updated_windows == len(used) - before
     assert forecaster.data_report_.updated_rows == len(second) + len(third)
     X, y = used[:], used.y
-    x = torch.as_tensor(model.x_scaler_.transform(X), dtype=torch.float32)
-    z = torch.as_tensor(model.y_scaler_.transform(y)).reshape(len(y), -1)
-    linear, _ = model.mean_function_.predict(x)
+    fitted = model.fitted_
+    x, z, best = fitted.inputs(X), fitted.targets(y), fitted.members[0]
     found = model.predict(X, return_std=True)
     with torch.no_grad():
-        model.posterior_ = model.gp_.condition(encode(model.network_, x), z - linear)
+        latent = encode(best.network, x).latent
+        posterior = best.layer.condition(latent, z - fitted.mean.predict(x).mean)
+    model.fitted_ = replace(fitted, members=(replace(best, posterior=posterior),))
     scratch = model.predict(X, return_std=True)
     for a, b in zip(found, scratch, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
@@ -409,7 +414,7 @@ def test_several_targets_have_columns_of_their_own(df):
     assert ranges.columns.tolist() == [
         f"{target}.{name}" for target in "yv" for name in ("mean", "std", "low", "high")
     ]
-    radius = forecaster.model_.calibration_.radius(0.5)
+    radius = forecaster.model_.fitted_.calibration.radius(0.5)
     assert ((ranges["v.high"] - ranges["v.mean"]) / ranges["v.std"]).to_numpy() == pytest.approx(
         radius[1]
     )
@@ -453,29 +458,30 @@ def test_simulation_mode_survives_gaps_and_updates():
     found = forecaster.predict(df.iloc[train:])
     assert found["mean"].notna().tolist() == [True] * 15 + [False] * 5  # the run ends without u
     assert found.attrs["counts"]["missing_values"] == 5
-    pieces = cut(Table(df.index, df[["u", "y"]].to_numpy(), np.arange(len(df))), forecaster.layout)
-    rows = pieces.windows.subset(pieces.complete & pieces.observed)
-    masked = InputsOnly(small_model(epochs=1), rows, rows)
-    n = masked.model.n_rows_
-    assert masked.update(rows.subset(slice(0, 7))).model.n_rows_ == n + 7
+    table = Table(df.index, df[["u", "y"]].to_numpy(), np.arange(len(df)), "h")
+    rows = cut(table, forecaster.layout).training_windows()
+    masked = InputsOnly.trained(small_model(epochs=1), 1, rows, rows)
+    n = masked.model.fitted_.rows
+    update(masked, rows.subset(slice(0, 7)))
+    assert masked.model.fitted_.rows == n + 7
     forecaster.model_ = masked
     forecaster.update(df.iloc[train:])
-    assert masked.model.n_rows_ > n + 7
+    assert masked.model.fitted_.rows > n + 7
 
 
 def test_a_plain_network_can_forecast_and_move_on(df):
-    model = SequenceNet(hidden=4, epochs=1, random_state=0, progress=False)
+    model = SequenceNet(LSTM(hidden=4), training=Training(epochs=1), random_state=0, progress=False)
     forecaster = make(model=model).fit(df.iloc[:TRAIN])
     before = forecaster.predict(df)
     forecaster.update(df.iloc[TRAIN:])
     pd.testing.assert_frame_equal(before, forecaster.predict(df))
     assert forecaster.history_.index[-1] == df.index[-1]
-    assert not hasattr(model, "posterior_")
+    assert not hasattr(model, "fitted_")
 
 
 def test_validation_rows_are_used_in_place_of_the_last(df):
     forecaster = make().fit(df.iloc[:TRAIN], validation=df.iloc[TRAIN:])
-    assert forecaster.model_.n_rows_ == TRAIN - LAG
+    assert forecaster.model_.fitted_.rows == TRAIN - LAG
     inputs = np.column_stack([np.append(df["u"].to_numpy()[1:], 0.0), df["v"]])
     windows = WindowSet(inputs, df["y"].to_numpy(), lag=LAG, mode="autoregression")
     held = windows.subset(windows.time >= TRAIN)
@@ -501,14 +507,18 @@ def test_default_model_is_a_gp(df):
     assert forecaster.model is None
 
 
+def parts_of_state(forecaster):
+    header, arrays = forecaster.parts()
+    return json.loads(json.dumps(header["state"])), {k: v.copy() for k, v in arrays.items()}
+
+
 @pytest.mark.parametrize("past_inputs", [[], ["v"]])
 def test_state_survives_json_and_arrays(df, past_inputs):
     forecaster = make(past_inputs=past_inputs, holidays=["2024-01-01"]).fit(df.iloc[:TRAIN])
-    state = forecaster.state_
-    header = json.loads(json.dumps(state.to_header()))
-    arrays = {name: array.copy() for name, array in state.to_arrays().items()}
+    header, arrays = parts_of_state(forecaster)
     again = Forecaster(**forecaster.params())
-    again.state_, again.model_ = ForecasterState.from_parts(header, arrays), forecaster.model_
+    again.state_ = restored_state(header, Shelf(arrays), forecaster.layout)
+    again.model_ = forecaster.model_
     assert again.data_report_ == forecaster.data_report_
     pd.testing.assert_frame_equal(
         again.forecast(6, df[["u"]], samples=9).frame,
@@ -516,17 +526,18 @@ def test_state_survives_json_and_arrays(df, past_inputs):
     )
     pd.testing.assert_frame_equal(again.history_, forecaster.history_)
     for broken in ({**header, "kind": "row"}, {**header, "report": {}}, {"kind": "time"}):
-        with pytest.raises(ValueError, match=r"expected|not the state"):
-            ForecasterState.from_parts(broken, arrays)
+        with pytest.raises(ValueError, match=r"expected|has no"):
+            restored_state(broken, Shelf(arrays), forecaster.layout)
+    wrong = arrays | {"state.target_std": np.ones(3)}
     with pytest.raises(ValueError, match="expected"):
-        ForecasterState.from_parts(header, arrays | {"target_std": np.ones(3)})
+        restored_state(header, Shelf(wrong), forecaster.layout)
 
 
 def test_local_time_survives_the_state(df):
     local = df.tz_localize("Europe/Berlin")
     forecaster = make(calendar=["hour"]).fit(local.iloc[:TRAIN])
-    header = json.loads(json.dumps(forecaster.state_.to_header()))
-    forecaster.state_ = ForecasterState.from_parts(header, forecaster.state_.to_arrays())
+    header, arrays = parts_of_state(forecaster)
+    forecaster.state_ = restored_state(header, Shelf(arrays), forecaster.layout)
     assert forecaster.history_.index.equals(local.index[TRAIN - LAG : TRAIN])
     found = forecaster.predict(local.iloc[TRAIN:].tz_convert("UTC"))
     assert found.notna().all(axis=None)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from forecaster_data import hourly, small_model
 from seqgp import Forecaster
-from seqgp.forecasting.calendar import calendar_features
-from seqgp.forecasting.table import Table, cut, fill_gaps
-from seqgp.forecasting.timeline import infer_step, place, read_times
+from seqgp.forecasting.columns import read_times
+from seqgp.forecasting.frames import Table, cut, fill_gaps
+from seqgp.forecasting.times import calendar_features, infer_step, place
 
 
 def _forecaster(**options):
@@ -25,7 +25,7 @@ def _forecaster(**options):
 
 def _table(df, forecaster):
     values = df[list(forecaster.layout.columns)].to_numpy(float)
-    return Table(df.index, values, np.arange(len(df)))
+    return Table(df.index, values, np.arange(len(df)), "h")
 
 
 @pytest.mark.parametrize("mode", ["autoregression", "regression"])
@@ -33,16 +33,16 @@ def _table(df, forecaster):
 def test_a_window_holds_what_is_known(mode, horizon):
     df = hourly(30)
     forecaster = _forecaster(mode=mode, horizon=horizon)
-    pieces = cut(_table(df, forecaster), forecaster.layout)
-    assert pieces.complete.all()
-    assert pieces.windows.time.tolist() == list(range(4 + horizon - 1, 30))
-    for window, tau in zip(pieces.windows[:], pieces.windows.time, strict=True):
+    data = cut(_table(df, forecaster), forecaster.layout)
+    assert data.complete.all()
+    assert data.windows.time.tolist() == list(range(4 + horizon - 1, 30))
+    for window, tau in zip(data.windows[:], data.windows.time, strict=True):
         now = tau - horizon
         columns = [df["u"].iloc[tau - 3 : tau + 1], df["v"].iloc[now - 3 : now + 1]]
         if mode == "autoregression":
             columns.append(df["y"].iloc[now - 3 : now + 1])
         np.testing.assert_array_equal(window, np.stack([each.to_numpy() for each in columns], 1))
-    np.testing.assert_array_equal(pieces.windows.y, df["y"].to_numpy()[pieces.windows.time])
+    np.testing.assert_array_equal(data.windows.y, df["y"].to_numpy()[data.windows.time])
 
 
 def test_regression_on_known_inputs_reaches_the_target_itself():
@@ -130,7 +130,9 @@ def test_filled_targets_are_neither_trained_on_nor_scored():
     df.iloc[50:52, 2] = np.nan
     df.iloc[110, 2] = np.nan
     forecaster = _forecaster(missing="interpolate").fit(df.iloc[:100])
-    assert forecaster.model_.n_rows_ == 96 - 2 - 1  # windows less targets 50, 51, and window of 52
+    assert (
+        forecaster.model_.fitted_.rows == 96 - 2 - 1
+    )  # windows less targets 50, 51, and window of 52
     found = forecaster.evaluate(df.iloc[100:])
     # 111 has no complete window: its newest target is unknown. 110 has no truth.
     assert found.metrics["y"].loc["model", "n"] == 18
@@ -206,7 +208,7 @@ BAD = {
     "dates as numbers": (lambda df: _changed(df, u=df.index), "'u' holds datetime"),
     "twice": (
         lambda df: df.iloc[[0, 1, 1, *range(2, 60)]],
-        r"2024-01-01 01:00:00 stands twice.* data row 3",
+        r"2024-01-01 01:00:00 appears twice.* data row 3",
     ),
     "unsorted": (
         lambda df: df.iloc[[0, 2, 1, *range(3, 60)]],
@@ -227,7 +229,7 @@ BAD = {
         "only 0 have no missing",
     ),
     "constant target": (lambda df: _changed(df, y=1.0), "y is constant"),
-    "column twice": (lambda df: pd.concat([df, df[["u"]]], axis=1), "'u' stands 2 times"),
+    "column twice": (lambda df: pd.concat([df, df[["u"]]], axis=1), "'u' appears 2 times"),
 }
 
 

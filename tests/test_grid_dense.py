@@ -8,7 +8,17 @@ import gpytorch
 import pytest
 import torch
 
-from grid_reference import dense, error, grid_axis, make_kernel, rows
+from grid_reference import (
+    NOISE,
+    Given,
+    assert_same_slopes,
+    condition,
+    dense,
+    error,
+    grid_axis,
+    make_kernel,
+    rows,
+)
 from seqgp.inference.grid import Grid
 
 SIZES = {1: 24, 2: 12, 3: 8}
@@ -24,11 +34,6 @@ CASES = [
 ]
 
 
-def grid(dim: int, **options) -> Grid:
-    # No cap: these problems are small enough to solve directly at any rank.
-    return Grid(SIZES[dim], logdet="direct", **options)
-
-
 @pytest.mark.parametrize(("name", "dim", "outputs"), CASES)
 def test_all_quantities_equal_the_dense_formulas(name, dim, outputs):
     H, y = rows(45, dim, outputs)
@@ -37,14 +42,10 @@ def test_all_quantities_equal_the_dense_formulas(name, dim, outputs):
     kernel = make_kernel(name, dim, outputs)
     noise = torch.linspace(0.05, 0.2, outputs, dtype=torch.float64).requires_grad_()
     expected = dense(kernel, noise, H, y, SIZES[dim], h)
-    inference = grid(dim)
-    post = inference.posterior(kernel, noise, inference.statistics(H, y), squeeze=False)
+    post = condition(H, y, kernel, SIZES[dim], noise, squeeze=False, solver="direct")
 
     assert error(post.nlml, expected.nlml) < EXACT
-    wanted = [*kernel.parameters(), noise, H]
-    found = torch.autograd.grad(post.nlml, wanted)
-    for mine, theirs in zip(found, torch.autograd.grad(expected.nlml, wanted), strict=True):
-        assert error(mine, theirs) < EXACT
+    assert_same_slopes(post.nlml, expected.nlml, [*kernel.parameters(), noise, H], EXACT)
     mean, variance = post.predict(h)
     assert mean.shape == variance.shape == (12, outputs)
     assert error(mean, expected.mean) < EXACT
@@ -57,15 +58,11 @@ def test_four_dimensions():
     H, y = rows(30, 4)
     h = rows(6, 4, seed=1)[0]
     kernel = make_kernel("rbf", 4)
-    noise = torch.tensor([0.1], dtype=torch.float64, requires_grad=True)
+    noise = NOISE.clone().requires_grad_()
     expected = dense(kernel, noise, H, y, 5, h)
-    inference = Grid(5, logdet="direct")
-    post = inference.posterior(kernel, noise, inference.statistics(H, y), squeeze=False)
+    post = condition(H, y, kernel, 5, noise, squeeze=False, solver="direct")
     assert error(post.nlml, expected.nlml) < EXACT
-    wanted = [*kernel.parameters(), noise]
-    found = torch.autograd.grad(post.nlml, wanted)
-    for mine, theirs in zip(found, torch.autograd.grad(expected.nlml, wanted), strict=True):
-        assert error(mine, theirs) < EXACT
+    assert_same_slopes(post.nlml, expected.nlml, [*kernel.parameters(), noise], EXACT)
     assert error(post.variance(h), expected.covariance[0].diagonal().unsqueeze(1)) < EXACT
 
 
@@ -74,14 +71,10 @@ def test_tiny_noise():
     kernel, h = make_kernel("rbf", 2), rows(10, 2, seed=1)[0]
     noise = torch.tensor([1e-6], dtype=torch.float64, requires_grad=True)
     expected = dense(kernel, noise, H, y, 16, h)
-    inference = Grid(16, logdet="direct")
-    post = inference.posterior(kernel, noise, inference.statistics(H, y), squeeze=False)
+    post = condition(H, y, kernel, 16, noise, solver="direct")
     # The problem itself has a condition number of 1e8 here.
     assert error(post.nlml, expected.nlml) < 1e-6
-    wanted = [*kernel.parameters(), noise]
-    found = torch.autograd.grad(post.nlml, wanted)
-    for mine, theirs in zip(found, torch.autograd.grad(expected.nlml, wanted), strict=True):
-        assert error(mine, theirs) < 1e-5
+    assert_same_slopes(post.nlml, expected.nlml, [*kernel.parameters(), noise], 1e-5)
     assert bool((post.variance(h) > 0).all())
 
 
@@ -90,26 +83,22 @@ def test_equal_to_gpytorch_grid_interpolation(dim):
     size = SIZES[dim]
     H, y = rows(40, dim)
     kernel = make_kernel("rbf", dim)
-    noise = torch.tensor([0.1], dtype=torch.float64)
     theirs = gpytorch.kernels.GridInterpolationKernel(
         kernel, grid_size=size, num_dims=dim, grid_bounds=[(-1.0, 1.0)] * dim
     ).double()
     theirs.update_grid([grid_axis(size)] * dim)
-    K = theirs(H).to_dense() + noise * torch.eye(len(H), dtype=torch.float64)
+    K = theirs(H).to_dense() + NOISE * torch.eye(len(H), dtype=torch.float64)
     log_prob = torch.distributions.MultivariateNormal(torch.zeros(len(H), dtype=torch.float64), K)
-    inference = grid(dim)
-    post = inference.posterior(kernel, noise, inference.statistics(H, y), squeeze=False)
+    post = condition(H, y, kernel, size, solver="direct")
     assert error(post.nlml, -log_prob.log_prob(y[:, 0])) < EXACT
     assert error(post.prior_covariance(H), theirs(H).to_dense().unsqueeze(0)) < EXACT
 
 
 def test_truncation_error_stays_within_the_tolerance():
     H, y = rows(300, 2)
-    kernel, noise = make_kernel("rbf", 2), torch.tensor([0.1], dtype=torch.float64)
 
     def nlml(tolerance):
-        inference = Grid(20, logdet="direct", tolerance=tolerance)
-        post = inference.posterior(kernel, noise, inference.statistics(H, y), squeeze=False)
+        post = condition(H, y, solver="direct", tolerance=tolerance)
         return float(post.nlml.detach()), post.diagnostics
 
     best, full = nlml(1e-14)
@@ -123,16 +112,13 @@ def test_truncation_error_stays_within_the_tolerance():
 
 def test_auto_caps_the_rank_when_little_is_lost_and_iterates_when_much_is():
     H, y = rows(200, 2)
-    noise = torch.tensor([0.1], dtype=torch.float64)
-    stats = Grid(20).statistics(H, y)
-    few = Grid(20, rank_cap=90).posterior(make_kernel("rbf", 2), noise, stats, squeeze=False)
+    few = condition(H, y, rank_cap=90)
     assert few.diagnostics.method == "grid/direct"
     assert few.diagnostics.rank == 90
     assert 1e-9 < few.diagnostics.dropped < 1e-4
-    rough = Grid(20, rank_cap=90).posterior(make_kernel("matern12", 2), noise, stats, squeeze=False)
+    rough = condition(H, y, make_kernel("matern12", 2), rank_cap=90)
     assert rough.diagnostics.method == "grid/iterative"
-    everything = Grid(20).posterior(make_kernel("rbf", 2), noise, stats, squeeze=False)
-    assert abs(float(few.nlml - everything.nlml)) / 200 < 1e-4
+    assert abs(float((few.nlml - condition(H, y).nlml).detach())) / 200 < 1e-4
 
 
 def test_theta_by_lbfgs_on_the_statistics_alone():
@@ -147,7 +133,7 @@ def test_theta_by_lbfgs_on_the_statistics_alone():
 
     def closure():
         optimiser.zero_grad()
-        value = inference.posterior(kernel, raw.exp(), stats, squeeze=True).nlml
+        value = inference.posterior(kernel, Given(raw.exp()), stats).nlml
         value.backward()
         return value
 

@@ -6,12 +6,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import seqgp
-from grid_reference import error, make_kernel, rows
-from seqgp.inference.grid import GridSpec, interpolation
-from seqgp.inference.grid import loss as loss_module
+from grid_reference import condition, error, make_kernel, rows
+from paper.coregional import CorrelatedGP, decoupled
+from seqgp.inference.grid import GridSpec, interpolation, tables
 from seqgp.inference.posterior import Posterior
-from test_grid_posterior import condition
 
 SIZE = {1: 15, 2: 11, 3: 8}
 
@@ -21,10 +19,10 @@ def path(request, monkeypatch):
     """Both ways of contracting rows, on the CPU: what a GPU takes is arithmetic like any other."""
     if request.param == "cuda":
         monkeypatch.setattr(
-            loss_module,
+            tables,
             "_with_slopes",
-            lambda tables, h, y, weight: loss_module._combine(
-                *loss_module._one_contraction(tables, h), y, tables.floor, weight
+            lambda own, h, y, weight: tables._combine(
+                *tables._one_contraction(own, h), y, own.floor, weight
             ),
         )
     return request.param
@@ -78,9 +76,12 @@ def test_slopes_are_those_of_the_values(dim, path):
 def test_in_chunks(path, monkeypatch):
     post, H, y = make(2, 2)
     whole = with_slope(post.loss, H, y)
-    monkeypatch.setattr(loss_module, "chunk_rows", lambda *_: 7)
+    monkeypatch.setattr(tables, "chunk_rows", lambda *_: 7)
     for found, expected in zip(with_slope(post.loss, H, y), whole, strict=True):
         assert error(found, expected) < 1e-13
+    h, t = H.clone().requires_grad_(), y.clone().requires_grad_()
+    slope = torch.autograd.grad(post.loss(h, t).sum(), t)[0]
+    assert error(slope, (y - post.mean(H)) / post.noise) < 1e-12
 
 
 def test_a_variance_below_its_bound_counts_as_the_bound(path):
@@ -110,21 +111,44 @@ def test_no_rows():
     assert (value.shape, slope.shape) == ((0,), (0, 2))
 
 
-def test_targets_carry_their_gradient():
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_slope_in_the_targets(outputs, path):
+    """Of each row its own, the same as by autograd through the mean, and of finite differences."""
+    post, _, _ = make(2, outputs)
+    h = points(2)
+    y = torch.linspace(-2.0, 2.0, len(h) * outputs, dtype=torch.float64).reshape(-1, outputs)
+    weights = torch.linspace(0.5, 2.0, len(h), dtype=torch.float64)
+
+    def slopes(loss):
+        at = [h.clone().requires_grad_(), y.clone().requires_grad_()]
+        return torch.autograd.grad((weights * loss(*at)).sum(), at)
+
+    found, expected = slopes(post.loss), slopes(lambda x, t: Posterior.loss(post, x, t))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert error(ours, theirs) < 1e-12
+    inside = (0.9 * rows(6, 2, seed=4)[0]).requires_grad_()
+    assert torch.autograd.gradcheck(post.loss, (inside, y[:6].clone().requires_grad_()))
+
+
+def test_slope_in_the_targets_leaves_the_one_in_the_points_alone(path):
+    """It is worked out when asked for only; through an offset, and in float32, it reaches a network."""
     post, H, y = make(2, 2)
-    y.requires_grad_()
-    h = H.clone().requires_grad_()
-    found = torch.autograd.grad(post.loss(h, y).sum(), [h, y])
-    alone = torch.autograd.grad(post.loss(h, y.detach()).sum(), h)[0]
-    assert error(found[0], alone) < 1e-12
-    assert error(found[1], (y - post.mean(H)) / post.noise) < 1e-12
+    alone = with_slope(post.loss, H, y)
+    both = with_slope(lambda h, t: post.loss(h, t.clone().requires_grad_()), H, y)
+    for ours, theirs in zip(both, alone, strict=True):
+        assert torch.equal(ours, theirs)
+    h, offset = H.clone().requires_grad_(), torch.full((len(H), 2), 0.3, requires_grad=True)
+    found = torch.autograd.grad(post.loss(h, y - offset).sum(), offset)[0]
+    assert found.dtype == torch.float32
+    assert error(found, -(y - 0.3 - post.mean(H)) / post.noise) < 1e-6
+    fixed = torch.autograd.grad(post.loss(H, y - offset).sum(), offset)[0]  # points without a graph
+    assert error(fixed, found) < 1e-6
 
 
 def test_correlated_outputs_have_it_too(path):
     H, y = rows(60, 2, 2)
-    post = seqgp.GP(inference="grid", latent_dim=2, grid_size=11, outputs=2, correlated=True)
-    post = post.condition(H, y)
-    independent, targets = post.decoupled(y)
+    post = CorrelatedGP(inference="grid", latent_dim=2, grid_size=11, outputs=2).condition(H, y)
+    independent, targets = decoupled(post, y)
     assert not targets.requires_grad
     found = with_slope(post.loss, H, y)
     expected = with_slope(lambda x, t: Posterior.loss(independent, x, t), H, targets)
@@ -148,7 +172,7 @@ def test_a_search_finds_the_cells_that_arithmetic_finds(cells):
     cell, s = spec.locate(h)
     x = cells * (h + 1.0) - 1.0
     assert torch.equal(
-        torch.bucketize(x, interpolation._borders(cells, x.device), right=True), cell
+        torch.bucketize(x, interpolation._sequence(1, 2 * cells - 1, 2, x.device), right=True), cell
     )
     assert float(s.abs().max()) <= 1.0 + 1e-13
     assert torch.allclose((cell + 0.5 + 0.5 * s) * spec.spacing - 1.0, h, rtol=0, atol=1e-14)

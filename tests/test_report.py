@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from forecaster_data import hourly, small_model
-from seqgp import Forecaster, SequenceNet, metrics
+from seqgp import LSTM, Forecaster, SequenceNet, Training, metrics
 from seqgp.forecasting import Evaluation
 from seqgp.report import write_report
 from seqgp.report.findings import gather
@@ -156,16 +156,15 @@ def test_coverage_comes_with_its_sampling_error(report, findings):
 
 def test_learned_numbers_are_those_of_the_model(findings, report):
     model, learned, table = findings.forecaster.model_, findings.learned, report[1].rows()
-    unit = model.y_scaler_.scale
-    noise = model.gp_.noise.detach().sqrt().item() * unit
+    unit = model.fitted_.y_scaler.scale
+    fitted, gp = model.fitted_, model.fitted_.members[0].layer
+    noise = gp.noise.detach().sqrt().item() * unit
     assert learned.noise == pytest.approx(noise)
-    assert learned.signal == pytest.approx(
-        model.gp_.kernel.outputscale.detach().sqrt().item() * unit
-    )
+    assert learned.signal == pytest.approx(gp.kernel.outputscale.detach().sqrt().item() * unit)
     assert learned.lengthscales.shape == (1, 2)
-    assert learned.scale**2 == pytest.approx(model.variance_scale_)
-    assert learned.validation_rows == model.calibration_.rows
-    assert learned.columns["u"] == (model.x_scaler_.shift[0], model.x_scaler_.scale[0])
+    assert learned.scale**2 == pytest.approx(fitted.calibration.scale)
+    assert learned.validation_rows == fitted.calibration.rows
+    assert learned.columns["u"] == (fitted.x_scaler.shift[0], fitted.x_scaler.scale[0])
     assert learned.columns["y"][1] == pytest.approx(float(np.ravel(unit)[0]))
     assert table["noise, standard deviation"] == [number(float(np.ravel(noise)[0]))]
     assert table["scale factor"] == [f"× {number(learned.scale[0])}"]
@@ -258,7 +257,7 @@ def test_names_are_escaped_and_several_targets_have_a_part_each(rows, tmp_path, 
 
 
 def test_plain_network_has_no_latent_space(rows, tmp_path, quick):
-    model = SequenceNet(hidden=4, epochs=2, random_state=0, progress=False)
+    model = SequenceNet(LSTM(hidden=4), training=Training(epochs=2), random_state=0, progress=False)
     made = Forecaster("y", inputs=["u"], lag=6, model=model).fit(rows.iloc[:TRAINED])
     _, page = written(made, rows, tmp_path)
     ids = [part["id"] for part in page.all("section")]
@@ -268,7 +267,7 @@ def test_plain_network_has_no_latent_space(rows, tmp_path, quick):
 
 
 def test_regression_with_one_latent_dimension(rows, tmp_path, quick):
-    model = small_model(latent_dim=1, mean="zero")
+    model = small_model(gp__latent_dim=1, mean="zero")
     made = Forecaster("y", ["u"], lag=6, mode="regression", model=model).fit(rows.iloc[:TRAINED])
     _, page = written(made, rows, tmp_path)
     assert "predicts y at the same time" in page.text
@@ -277,7 +276,7 @@ def test_regression_with_one_latent_dimension(rows, tmp_path, quick):
 
 
 def test_simulation_with_three_latent_dimensions(rows, tmp_path, quick):
-    model = small_model(epochs=1, latent_dim=3)
+    model = small_model(epochs=1, gp__latent_dim=3)
     made = Forecaster("y", ["u"], lag=4, mode="simulation", model=model).fit(rows.iloc[:120])
     _, page = written(made, rows.iloc[116:200], tmp_path)
     assert "predicts y by free simulation" in page.text

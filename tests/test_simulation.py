@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seqgp import SequenceGP, WindowSet
+from forecaster_data import small_model
+from seqgp import WindowSet
 from seqgp.forecasting import InputsOnly, fit_multistep, simulate, starts_of
 
 
@@ -88,7 +89,7 @@ def test_one_step_of_simulation_is_the_prediction():
     rng = np.random.default_rng(0)
     u, y = rng.standard_normal(150), rng.standard_normal(150)
     windows = WindowSet(u, y, lag=6, mode="autoregression")
-    model = SequenceGP(hidden=8, epochs=2, random_state=0, progress=False).fit(windows)
+    model = small_model(hidden=8).fit(windows)
     inputs, history, _ = starts_of(windows, steps=1)
     run = simulate(model, inputs, history, feedback="mean")
     mean, std = model.predict(windows, return_std=True)
@@ -119,7 +120,7 @@ def test_training_for_simulation_tries_every_way_and_keeps_the_best():
         y[t] = 0.8 * y[t - 1] + np.tanh(u[t - 1]) + 0.02 * rng.standard_normal()
     windows = WindowSet(u, y, lag=6, mode="autoregression")
     train, held = windows.subset(slice(0, 180)), windows.subset(slice(180, 254))
-    model = SequenceGP(hidden=8, epochs=20, lr=0.01, random_state=0, progress=False)
+    model = small_model(epochs=20, hidden=8, training__lr=0.01)
     found = fit_multistep(model, train, held, steps=10, rounds=1)
     assert set(found.scores) == {"one-step", "inputs-only", "round 1"}
     assert found.scores[found.chosen] == min(found.scores.values())
@@ -134,8 +135,9 @@ def test_a_model_of_inputs_only_does_not_look_at_past_targets():
     rng = np.random.default_rng(0)
     u, y = rng.standard_normal(120), rng.standard_normal(120)
     windows = WindowSet(u, y, lag=5, mode="autoregression")
-    model = InputsOnly(
-        SequenceGP(hidden=4, epochs=1, random_state=0, progress=False),
+    model = InputsOnly.trained(
+        small_model(epochs=1),
+        1,
         windows.subset(slice(0, 80)),
         windows.subset(slice(80, 115)),
     )

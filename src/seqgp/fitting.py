@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -16,28 +15,17 @@ from torch import Tensor
 from seqgp.blueprint import Blueprint
 from seqgp.calibration import Calibration, Labelled
 from seqgp.data import Standardizer, TensorWindows, WindowSet
-from seqgp.encoders import Network, ScaledLinear, Windows, encode, width_of
-from seqgp.fitted import Fitted, Inputs, Member, Record, standardised
+from seqgp.encoders import encode
+from seqgp.fitted import Fitted, Inputs, standardised
 from seqgp.gp import GP
 from seqgp.kernels import lengthscale
 from seqgp.likelihoods import NOISE_FLOOR
 from seqgp.means import MeanFunction, fit_mean
-from seqgp.training import (
-    Checkpoint,
-    Ends,
-    EpochRecord,
-    Layer,
-    Part,
-    Trained,
-    latent_directions,
-    pretrain,
-    progress_bar,
-    train,
-    variance_scale,
-)
+from seqgp.training import Ends, Part, progress_bar, variance_scale
 from seqgp.training.warn import warn_if_moved, warn_if_overconfident, warn_if_suspicious
+from seqgp.trial import Trial, Watch, train_one
 
-__all__ = ["Rows", "Watch", "fit_model", "refit_model"]
+__all__ = ["Rows", "fit_model", "refit_model"]
 
 Array = NDArray[np.float64]
 Rows = tuple[Array | WindowSet, Array]
@@ -51,33 +39,6 @@ _CALIBRATION_ROWS = (
 _PLAIN_ROWS = (
     10.0  # weight of a plain network's own noise, which is the size of its training residuals
 )
-
-
-@dataclass(frozen=True)
-class Watch:
-    """Who follows a fit, and may end or resume it."""
-
-    stop: Callable[[], bool] | None = None
-    checkpoint: Checkpoint | None = None
-    progress: bool = False
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """A finished training."""
-
-    network: Network
-    layer: Layer
-    trained: Trained
-    seed: int
-    pretrained_epochs: int
-
-    def member(self, x: Windows, y: Tensor) -> Member:
-        """Conditioned on rows ``x`` with targets ``y`` less the mean function."""
-        history = pd.DataFrame([asdict(record) for record in self.trained.history])
-        record = Record(history, self.trained.best_epoch, self.pretrained_epochs, self.seed)
-        encoded = encode(self.network, x)
-        return Member.conditioned(self.network, self.layer, encoded, y, record)
 
 
 def fit_model(
@@ -121,7 +82,7 @@ def fit_model(
         held_z = _standardised_targets(validation[1], y_scaler, device)
         chosen_on = _part(mean, held_x, held_z)
 
-    trials: list[_Trial] = []
+    trials: list[Trial] = []
     stopped = False
     settings = blueprint.training
     with progress_bar(blueprint.members * settings.epochs, watch.progress) as on_epoch:
@@ -130,7 +91,7 @@ def fit_model(
             if stopped:
                 break
             begins = (seed + k) % 2**63
-            trial = _train(blueprint, part, chosen_on, len(z), begins, watch, on_epoch)
+            trial = train_one(blueprint, part, chosen_on, len(z), begins, watch, on_epoch)
             trials.append(trial)
             stopped = trial.trained.stopped
     best = min(trials, key=lambda trial: trial.trained.best_score)
@@ -182,7 +143,7 @@ def refit_model(fitted: Fitted, rows: Rows, progress: bool) -> Fitted:
             again = Ends(member.record.pretrained_epochs, member.record.best_epoch)
             seed = member.record.seed
             trials.append(
-                _train(blueprint, part, None, len(z), seed, Watch(), on_epoch, again, member)
+                train_one(blueprint, part, None, len(z), seed, Watch(), on_epoch, again, member)
             )
     new = Fitted(
         blueprint=blueprint,
@@ -206,88 +167,7 @@ def refit_model(fitted: Fitted, rows: Rows, progress: bool) -> Fitted:
     return replace(new, calibration=known.carried(before, after, z[some], features))
 
 
-def _train(
-    blueprint: Blueprint,
-    part: Part,
-    validation: Part | None,
-    rows: int,
-    seed: int,
-    watch: Watch,
-    on_epoch: Callable[[EpochRecord], None] | None,
-    until: Ends | None = None,
-    before: Member | None = None,
-) -> _Trial:
-    """Build a network and a layer, and train them.
-
-    Args:
-        blueprint: what to train.
-        part: training rows.
-        validation: rows on which epochs are compared.
-        rows: that the model will be conditioned on, by which ``inference="auto"`` is decided.
-        seed: of everything random.
-        watch: who follows it.
-        on_epoch: called with the record of every epoch.
-        until: where each stage ends, for a second training.
-        before: the first training then.
-    """
-    settings, device, outputs = blueprint.training, part.y.device, part.y.shape[1]
-    torch.manual_seed(seed)
-    generator = torch.Generator().manual_seed(seed)
-    sample = part.windows[slice(0, 2)]
-    lag, features = sample.shape[1:]
-    encoder = blueprint.encoder.build(features, lag).to(device)
-    width = width_of(encoder, sample)
-    pretrained: Trained | None = None
-    warm: ScaledLinear | None = None
-    if settings.pretrain_epochs and blueprint.gp is not None:
-        # First of all, so that a plain network of the same seed and options is this one.
-        warm = ScaledLinear(width, outputs).to(device)
-        warm.measure(part.y)
-        pretrained = pretrain(
-            encoder,
-            warm,
-            part,
-            settings,
-            validation=validation,
-            generator=generator,
-            checkpoint=watch.checkpoint,
-            until=until,
-        )
-    network = blueprint.network(encoder, width, outputs).to(device)
-    layer = blueprint.layer(outputs, blueprint.inference(rows)).to(device)
-    if network.readout is not None:
-        network.readout.measure(part.y)
-    if network.head is not None:
-        seen = _features(network, part.windows)
-        if warm is not None:
-            network.head.point(latent_directions(seen, warm, network.head.linear.out_features))
-            if network.readout is not None:
-                network.readout.load_state_dict(warm.state_dict())
-        network.head.centre(seen.float())
-    if isinstance(layer, GP):
-        network.eval()
-        layer.initialise(part.y - encode(network, part.windows).offset)
-        if pretrained is not None and before is not None:
-            layer.load_state_dict(before.layer.state_dict())
-    trained = train(
-        network,
-        layer,
-        part,
-        settings,
-        validation=validation,
-        calibrate=blueprint.calibrate,
-        generator=generator,
-        on_epoch=on_epoch,
-        stop=watch.stop,
-        checkpoint=watch.checkpoint,
-        pretrained=pretrained is not None,
-        until=until,
-    )
-    pretrained_epochs = 0 if pretrained is None else pretrained.best_epoch
-    return _Trial(network.eval(), layer, trained, seed, pretrained_epochs)
-
-
-def _ensemble(best: _Trial, trials: Sequence[_Trial], select: str) -> list[_Trial]:
+def _ensemble(best: Trial, trials: Sequence[Trial], select: str) -> list[Trial]:
     """The best training, then those that are nearly as good on the validation set."""
     least = best.trained.best_score
     most = least * math.exp(_NEAR) if select == "rmse" else least + _NEAR
@@ -315,7 +195,7 @@ def _calibrated(
     return found
 
 
-def _inspect(best: _Trial, x: Inputs) -> None:
+def _inspect(best: Trial, x: Inputs) -> None:
     if isinstance(best.layer, GP):
         warn_if_suspicious(
             encode(best.network, x).latent,
@@ -324,16 +204,6 @@ def _inspect(best: _Trial, x: Inputs) -> None:
             NOISE_FLOOR,
             best.trained.diverged,
         )
-
-
-def _features(network: Network, windows: Any) -> Tensor:
-    """Of the encoder alone, ``(n, width)``, float64."""
-    training = network.training
-    network.eval()
-    found = encode(network, windows, features=True).features
-    network.train(training)
-    assert found is not None  # asked for
-    return found
 
 
 def _scalers(

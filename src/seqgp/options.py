@@ -26,7 +26,7 @@ class OptionsModule(nn.Module):
         changed = [
             f"{name}={value!r}"
             for name, value in self.options.items()
-            if name not in defaults or not _equal(value, defaults[name].default)
+            if name not in defaults or repr(value) != repr(defaults[name].default)
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
@@ -68,8 +68,3 @@ class OptionsModule(nn.Module):
             **changes: options by name.
         """
         return type(self)(**(self.options | changes))
-
-
-def _equal(value: Any, default: Any) -> bool:
-    """Whether two options are the same, where equality of objects may be anything."""
-    return value is default or (isinstance(value, str | int | float) and value == default)

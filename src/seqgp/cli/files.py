@@ -1,6 +1,6 @@
-"""Tables in and out: CSV, gzip CSV and Parquet files, standard input and output.
+"""Tables in and out: CSV, gzip CSV and Parquet files, standard input and output; the time column.
 
-What a file is, its first bytes say, so a wrong suffix does not matter, and a pipe needs none.
+The format is recognised by the first bytes, so a wrong suffix does not matter and a pipe needs none.
 """
 
 from __future__ import annotations
@@ -9,21 +9,23 @@ import gzip
 import io
 import sys
 import warnings
+from collections.abc import Collection
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from seqgp.cli.output import say
 from seqgp.io import atomic_write, check_writable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PIPE", "check_output", "read_data", "write_table"]
+__all__ = ["PIPE", "check_output", "find_time", "read_data", "write_table"]
 
-PIPE = "-"  # standard input or output in the place of a file
+PIPE = "-"  # standard input or output instead of a file
 _MODEL = b'{"__metadata__":{"seqgp":'  # in a model file, after eight bytes
 _TABLES = "CSV (also gzipped) and Parquet"
-_LOOK = 65_536  # bytes, to tell text from the rest
+_LOOK = 65_536  # bytes in which to look for a null character, which text does not have
 _SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 
@@ -49,7 +51,7 @@ def read_data(path: str) -> pd.DataFrame:
 
 
 def check_output(path: str) -> None:
-    """Refuse a path that :func:`write_table` cannot write, before the work is done."""
+    """Refuse a path that :func:`write_table` cannot write, before any work is done."""
     if path == PIPE:
         return
     if not path.lower().endswith(_SUFFIXES):
@@ -62,7 +64,12 @@ def check_output(path: str) -> None:
 
 
 def write_table(frame: pd.DataFrame, path: str) -> None:
-    """Write a table, the index left out, in the format that the suffix names; ``-`` prints CSV."""
+    """Write a table without its index.
+
+    Args:
+        frame: the table.
+        path: its suffix gives the format; ``-`` prints CSV.
+    """
     if path == PIPE:
         frame.to_csv(sys.stdout, index=False)
         return
@@ -75,7 +82,7 @@ def write_table(frame: pd.DataFrame, path: str) -> None:
 
 
 def _raw(path: str) -> tuple[str, bytes]:
-    """What to call the source, and its bytes."""
+    """Name of the source for messages, and its bytes."""
     if path == PIPE:
         return "standard input", sys.stdin.buffer.read()
     file = Path(path)
@@ -95,12 +102,12 @@ def _csv(name: str, raw: bytes) -> pd.DataFrame:
     if b"\0" in raw[:_LOOK]:
         raise ValueError(f"{name} is a binary file, expected a table: use {_TABLES}")
     header = raw.lstrip(b"\xef\xbb\xbf\r\n").split(b"\n", 1)[0]
-    # Where the comma is the decimal sign, programs write semicolons between the columns.
+    # With a decimal comma, columns are separated by semicolons.
     semicolons = b";" in header and b"," not in header
     separator = ";" if semicolons else "\t" if b"\t" in header and b"," not in header else ","
     try:
         with warnings.catch_warnings():
-            # Fields without a name in the header are else dropped with a warning.
+            # Otherwise fields without a name in the header are dropped with a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
                 io.BytesIO(raw),
@@ -148,3 +155,50 @@ def _need_pyarrow(name: str) -> None:
             f"{name} is a Parquet file, and reading or writing one needs pyarrow, which is not installed: "
             "run pip install 'seqgp[parquet]', or use CSV"
         ) from None
+
+
+def find_time(df: pd.DataFrame, taken: Collection[str]) -> str | None:
+    """The time column if none is named: the only column of dates, or None; reported on stderr.
+
+    Args:
+        df: the table.
+        taken: columns named for another purpose.
+
+    Raises:
+        ValueError: several columns hold dates.
+    """
+    import pandas as pd
+
+    if isinstance(df.index, pd.DatetimeIndex):
+        say("times are those of the table's index")
+        return None
+    found = [name for name in df.columns if name not in taken and _holds_dates(df[name])]
+    if len(found) > 1:
+        raise ValueError(
+            f"several columns hold dates ({', '.join(found)}): name the time column with --time"
+        )
+    if not found:
+        say("no column of dates: rows are numbered, one step apart")
+        return None
+    say(f"time column: {found[0]} (the only one with dates)")
+    return str(found[0])
+
+
+def _holds_dates(column: pd.Series[Any] | pd.DataFrame) -> bool:
+    """Whether all values of a column are dates; whether they increase is checked later."""
+    import pandas as pd
+    from pandas.api import types
+
+    if isinstance(column, pd.DataFrame) or types.is_numeric_dtype(column.dtype):
+        return False
+    if types.is_datetime64_any_dtype(column.dtype):
+        return True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # pandas' remarks on formats
+        for values in (column.head(20), column):  # a few rows rule out most columns of text
+            # Words such as "May" parse as dates too, so there must be a digit.
+            if not values.astype(str).str.contains(r"\d").all():
+                return False
+            if pd.to_datetime(values, errors="coerce", utc=True).isna().any():
+                return False
+    return True

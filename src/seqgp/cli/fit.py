@@ -1,4 +1,4 @@
-"""``seqgp fit``: from a table to a model file, with scores on rows that training did not see."""
+"""``seqgp fit``: from a table to a model file, with scores on rows held back from training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqgp.cli.files import PIPE, read_data
+from seqgp.cli.files import PIPE, find_time, read_data
 from seqgp.cli.options import (
     Data,
     Force,
@@ -30,12 +30,9 @@ from seqgp.cli.output import (
     say,
     warn_if_narrow,
 )
-from seqgp.cli.times import find_time
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from seqgp.forecasting import Evaluation, Forecaster
+    from seqgp.forecasting import Dataset, Evaluation, Forecaster
 
 __all__ = ["EXAMPLE", "command"]
 
@@ -49,16 +46,17 @@ def command(
         str | None, typer.Option(metavar="NAMES", help="Columns known in advance.")
     ] = None,
     past_inputs: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Columns known up to now only.")
+        str | None, typer.Option(metavar="NAMES", help="Columns known only up to the present.")
     ] = None,
     time: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of times; else found, or rows count.")
+        str | None, typer.Option(metavar="NAME", help="Time column; by default the one with dates.")
     ] = None,
     frequency: Annotated[
-        str | None, typer.Option(metavar="STEP", help="From row to row: h, 15min, D; else found.")
+        str | None,
+        typer.Option(metavar="STEP", help="Time step: h, 15min, D; by default inferred."),
     ] = None,
-    lag: Annotated[int, typer.Option(metavar="N", help="Rows that a prediction looks back.")] = 48,
-    horizon: Annotated[int, typer.Option(metavar="N", help="Rows that it looks ahead.")] = 1,
+    lag: Annotated[int, typer.Option(metavar="N", help="Rows in a window.")] = 48,
+    horizon: Annotated[int, typer.Option(metavar="N", help="Rows ahead that are predicted.")] = 1,
     mode: Annotated[
         str, typer.Option(metavar="M", help="Or regression, simulation.")
     ] = "autoregression",
@@ -72,38 +70,34 @@ def command(
         str, typer.Option(metavar="HOW", help="Windows with gaps: drop, interpolate.")
     ] = "drop",
     max_gap: Annotated[
-        int, typer.Option(metavar="N", help="Longest gap to interpolate, rows.")
+        int, typer.Option(metavar="N", help="Longest gap to interpolate, in rows.")
     ] = 3,
-    encoder: Annotated[
-        str, typer.Option(metavar="E", help="Or gru, rnn, narx, lstm-peephole.")
-    ] = "lstm",
-    hidden: Annotated[int, typer.Option(metavar="N", help="Units of the network.")] = 64,
+    encoder: Annotated[str, typer.Option(metavar="E", help="Or gru, rnn, narx.")] = "lstm",
+    hidden: Annotated[int, typer.Option(metavar="N", help="Hidden units of the network.")] = 64,
     epochs: Annotated[
-        int | None, typer.Option(metavar="N", help="Passes over the data; else by its size.")
+        int | None, typer.Option(metavar="N", help="By default fewer for larger tables.")
     ] = None,
-    restarts: Annotated[
-        int, typer.Option(metavar="N", help="Trainings that predict together.")
-    ] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the random numbers.")] = 0,
+    members: Annotated[int, typer.Option(metavar="N", help="Trainings in the ensemble.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of random numbers.")] = 0,
     device: Annotated[str, typer.Option(metavar="D", help="Or cpu, cuda.")] = "auto",
     test: Annotated[
-        float, typer.Option(metavar="SHARE", help="The last rows, held back for scores.")
+        float, typer.Option(metavar="SHARE", help="Of the rows, held back for scores.")
     ] = 0.1,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Model file; else DATA's name .seqgp.")
+        Path | None, typer.Option(metavar="FILE", help="Model file; by default DATA.seqgp.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also a web page on the test rows.")
+        Path | None, typer.Option(metavar="FILE", help="Also write a report on the test rows.")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Kept up to date; gone on from if there.")
+        Path | None, typer.Option(metavar="FILE", help="Written every epoch, resumed if it exists.")
     ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Train a model on a table.
 
-    The last rows are held back for honest scores, then added to the model, so that forecasts
+    The last rows are held back for scores; then the model is updated with them, so that forecasts
     start at the end of the table. Ctrl-C keeps the best model so far.
     """
     if not 0.0 <= test < 1.0:
@@ -113,7 +107,9 @@ def command(
     if report is not None:
         check_report_path(report)
     df = read_data(data)
+    from seqgp.encoders import as_encoder
     from seqgp.forecasting import Forecaster
+    from seqgp.forecasting.model import default_model
 
     targets, known, past = names(target), names(inputs), names(past_inputs)
     time = time or find_time(df, {*targets, *known, *past})
@@ -131,16 +127,17 @@ def command(
         missing=missing,
         max_gap=max_gap,
     )
-    options = {
-        "encoder": encoder,
-        "hidden": hidden,
-        "restarts": restarts,
+    options: dict[str, Any] = {
+        "encoder": as_encoder(encoder).set_params(hidden=hidden),
+        "members": members,
         "random_state": seed,
         "device": device,
     }
-    train, held = _prepare(
-        forecaster, df, test, options | ({} if epochs is None else {"epochs": epochs})
-    )
+    if epochs is not None:
+        options["training__epochs"] = epochs
+    rows = forecaster.read(df)
+    train, held = _split(rows, test)
+    forecaster.model = default_model(rows.windows, **options)
     with one_thread():
         start = clock.perf_counter()
         with _interruptible() as stop:
@@ -154,7 +151,10 @@ def command(
         _say_done(forecaster, stopped, seconds)
         found = _score(forecaster, held)
         if report is not None and found is not None:
-            _report(forecaster, held, report)
+            from seqgp.report import write_report
+
+            write_report(forecaster, df[len(train) : len(train) + len(held)], report)
+            say(f"report in {report}")
         if len(held):
             _add(forecaster, held)
     forecaster.save(path)
@@ -185,35 +185,22 @@ def _stem(data: str) -> str:
     return name or "model"
 
 
-def _prepare(
-    forecaster: Forecaster, df: pd.DataFrame, test: float, options: dict[str, Any]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Check the whole table before minutes of training, set the model, and split the rows in time."""
-    import numpy as np
-
-    from seqgp.forecasting.fitting import default_model
-    from seqgp.forecasting.table import cut, read_table
-    from seqgp.forecasting.timeline import infer_step, read_times
-
-    layout = forecaster.layout
-    times = read_times(df, forecaster.time)
-    table = read_table(df, layout, forecaster.frequency or infer_step(times), times)
-    known = np.flatnonzero(np.isfinite(table.targets(layout)[table.own]).any(1))
-    n = int(known[-1]) + 1 if len(known) else len(df)  # rows after that are to be forecast
-    held = int(test * n)
-    if n - held < layout.need + 2:
+def _split(data: Dataset, test: float) -> tuple[Dataset, Dataset]:
+    """The rows to train on and those held back, refused before minutes of training if too few remain."""
+    train, held = data.split(test)
+    layout = data.layout
+    if len(train) < layout.need + 2:
         raise ValueError(
-            f"the table has {n} rows up to its last target, of which {held} are held back for scores; "
-            f"--lag {layout.lag} and --horizon {layout.horizon} need at least {layout.need + 2} to train "
-            "on: use a shorter lag, --test 0, or more rows"
+            f"the table has {len(train) + len(held)} rows up to its last target, of which {len(held)} are "
+            f"held back for scores; --lag {layout.lag} and --horizon {layout.horizon} need at least "
+            f"{layout.need + 2} to train on: use a shorter lag, --test 0, or more rows"
         )
-    forecaster.model = default_model(cut(table, layout).windows).set_params(**options)
-    return df.iloc[: n - held], df.iloc[n - held : n]
+    return train, held
 
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Within it the first Ctrl-C only makes the function it gives say True; the second ends all."""
+    """Gives a function that tells whether Ctrl-C has been pressed; the second one ends the program."""
     asked = False
 
     def handle(number: int, frame: Any) -> None:
@@ -222,7 +209,9 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         asked = True
         # Straight to the descriptor: the signal may have come in the middle of another write.
-        os.write(2, b"\nstopping: the best model so far is kept (Ctrl-C again to end at once)\n")
+        os.write(
+            2, b"\nstopping: the best model so far is kept (press Ctrl-C again to quit at once)\n"
+        )
 
     before = signal.signal(signal.SIGINT, handle)
     try:
@@ -232,14 +221,15 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 
 def _say_done(forecaster: Forecaster, stopped: bool, seconds: float) -> None:
+    from seqgp.forecasting.model import training_summary
+
     report = forecaster.data_report_
-    model = getattr(forecaster.model_, "model", forecaster.model_)  # that of a free run wraps one
-    epochs = int(model.history_.epoch.max()) if len(model.history_) else 0
-    kept = f"the state kept is that of epoch {model.fitted_.members[0].record.best_epoch}"
-    if len(model.fitted_.members) > 1:
-        kept = f"{len(model.fitted_.members)} trainings are averaged as an ensemble"
+    summary = training_summary(forecaster.model_)
+    kept = f"the state kept is that of epoch {summary.best_epoch}"
+    if summary.members > 1:
+        kept = f"the model is an ensemble of {summary.members} members"
     say(
-        f"{'stopped by Ctrl-C' if stopped else 'trained'} after {epochs} epochs in "
+        f"{'stopped by Ctrl-C' if stopped else 'trained'} after {summary.epochs} epochs in "
         f"{seconds:.0f} s; {kept}"
     )
     left = report.windows - report.windows_used
@@ -251,8 +241,8 @@ def _say_done(forecaster: Forecaster, stopped: bool, seconds: float) -> None:
         )
 
 
-def _score(forecaster: Forecaster, held: pd.DataFrame) -> Evaluation | None:
-    """Scores on the rows held back; a trained model is not lost where there are none to be had."""
+def _score(forecaster: Forecaster, held: Dataset) -> Evaluation | None:
+    """Scores on the rows held back; a trained model is not lost if none can be computed."""
     if not len(held):
         return None
     try:
@@ -262,14 +252,7 @@ def _score(forecaster: Forecaster, held: pd.DataFrame) -> Evaluation | None:
         return None
 
 
-def _report(forecaster: Forecaster, held: pd.DataFrame, path: Path) -> None:
-    from seqgp.report import write_report
-
-    write_report(forecaster, held, path)
-    say(f"report in {path}")
-
-
-def _add(forecaster: Forecaster, held: pd.DataFrame) -> None:
-    """Let the model know the rows held back, so that forecasts start after them."""
+def _add(forecaster: Forecaster, held: Dataset) -> None:
+    """Update the model with the rows held back, so that forecasts start after them."""
     forecaster.update(held)
-    say("the scores are of those held back, unseen rows; the saved model has been given them since")
+    say("the scores are those of rows held back; the saved model has been updated with them since")

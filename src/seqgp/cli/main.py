@@ -14,8 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from seqgp import __version__
-from seqgp.cli import datasets, fit, manage, predict, reproduce
-from seqgp.datasets import DatasetError
+from seqgp.cli import fit, manage, predict
 from seqgp.exceptions import NotPositiveDefiniteError
 
 __all__ = ["app", "main", "run"]
@@ -42,8 +41,6 @@ for _name, _command, _example in (
     ("info", manage.info, "load.seqgp"),
 ):
     app.command(_name, epilog=f"Example: seqgp {_name} {_example}")(_command)
-app.command("datasets", epilog=datasets.EXAMPLE)(datasets.command)
-app.command("reproduce", epilog=reproduce.EXAMPLE)(reproduce.command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -88,7 +85,7 @@ def run(app: typer.Typer, args: Sequence[str] | None = None) -> NoReturn:
         if isinstance(error, ValueError):  # bad input, throughout the library
             _stop(str(error), 2, error)
         # A plain ImportError names an extra to install.
-        expected = isinstance(error, DatasetError | NotPositiveDefiniteError | OSError)
+        expected = isinstance(error, NotPositiveDefiniteError | OSError)
         if expected or type(error) is ImportError:
             _stop(str(error), 1, error)
         _stop(

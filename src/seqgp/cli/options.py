@@ -101,13 +101,10 @@ def check_report_path(path: Path) -> None:
 
 def known_rows(forecaster: Forecaster, df: pd.DataFrame) -> int | None:
     """Number of rows that the model had at fit or in an update; None if rows have numbers only."""
-    from seqgp.forecasting.reading import times_like
-
     state = forecaster.state_
     if state.kind == "row" and forecaster.time is None:
         return None
-    times = times_like(df, forecaster.time, state)
-    return int((times <= forecaster.history_.index[-1]).sum())
+    return int((forecaster.reader.times(df) <= forecaster.history_.index[-1]).sum())
 
 
 @contextmanager

@@ -172,12 +172,11 @@ def _scores(
     import numpy as np
 
     from seqgp.forecasting.columns import read_columns
-    from seqgp.forecasting.reading import times_like
-    from seqgp.forecasting.results import column
+    from seqgp.forecasting.predict import column
     from seqgp.metrics import observed_coverage, pit, scores
 
     state, targets = forecaster.state_, forecaster.layout.targets
-    run = frame.reindex(times_like(df, forecaster.time, state))
+    run = frame.reindex(forecaster.reader.times(df))
     found = {}
     for target, unit in zip(targets, state.target_std, strict=True):
         mean, std = (run[column(target, name, targets)].to_numpy() for name in ("mean", "std"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import abstractmethod
 from collections.abc import Callable
@@ -24,10 +25,11 @@ from seqgp.encoders import Encoder, as_encoder
 from seqgp.estimators.identity import identity
 from seqgp.estimators.rows import as_pair, checked_targets, checked_windows
 from seqgp.fitted import Fitted
-from seqgp.fitting import Watch, fit_model, refit_model
+from seqgp.fitting import fit_model, refit_model
 from seqgp.means import MEANS
 from seqgp.training import Checkpoint, Training
 from seqgp.training.settings import is_integer
+from seqgp.trial import Watch
 
 __all__ = ["SequenceRegressor", "resolve_device"]
 
@@ -88,7 +90,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                 be those of that fit. It is removed when training has come to its end, since the model is
                 what remains, and left where ``stop`` ended it early, to go on from.
         """
-        blueprint = self.blueprint()
+        blueprint = copy.deepcopy(self.blueprint())  # options set later are not those of this fit
         device = resolve_device(self.device)
         windows = checked_windows(self, X, self.lag, None)
         targets = checked_targets(X, y, len(windows))

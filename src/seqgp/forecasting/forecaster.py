@@ -11,71 +11,65 @@ import pandas as pd
 from sklearn.exceptions import NotFittedError
 
 from seqgp.data.checks import check_int
-from seqgp.forecasting.backtest import run_backtest
-from seqgp.forecasting.evaluation import evaluation
-from seqgp.forecasting.fitting import fit_table, update_model, validation_windows
-from seqgp.forecasting.options import ForecasterOptions
-from seqgp.forecasting.reading import (
-    frame_table,
-    future_table,
-    history_table,
-    known_part,
-    newest_table,
-    times_like,
-)
-from seqgp.forecasting.results import Backtest, Evaluation, Forecast, check_quantiles, summary
-from seqgp.forecasting.running import (
-    Predicted,
-    adapted,
-    free_run_rows,
-    predict_rows,
+from seqgp.estimators import SequenceRegressor
+from seqgp.exceptions import ArtifactError
+from seqgp.forecasting.evaluate import Backtest, Evaluation, evaluate, run_backtest
+from seqgp.forecasting.files import forecaster_parts
+from seqgp.forecasting.fit import fit_dataset, update_dataset
+from seqgp.forecasting.frames import Dataset, Layout, as_names, check_choice, check_layout
+from seqgp.forecasting.model import TrainedModel, estimator_of, interval_radius
+from seqgp.forecasting.predict import (
+    SAMPLES,
+    Forecast,
+    check_kind,
+    check_quantiles,
+    follow_targets,
+    forecast_rows,
+    predict,
     prediction_frame,
-    run_ahead,
 )
+from seqgp.forecasting.reading import Reader, as_dataset, training_dataset
 from seqgp.forecasting.state import DataReport, ForecasterState
-from seqgp.forecasting.table import Table, read_table
-from seqgp.forecasting.timeline import infer_step, read_times
+from seqgp.forecasting.times import as_dates, as_step
+from seqgp.io import Arrays
+from seqgp.saving import save
 
 __all__ = ["Forecaster"]
 
 _INTERVAL = (0.025, 0.975)
-_ENDS = {0.5: (0.25, 0.75), 0.8: (0.1, 0.9), 0.95: _INTERVAL}  # of the intervals that are scored
-_SAMPLES = 200
 
 
-class Forecaster(ForecasterOptions):
-    """Forecasts of one or several columns of a time series, with honest error bars.
+class Forecaster:
+    """Forecasts of one or several columns of a time series, with calibrated error bars.
 
     The prediction for a time ``τ`` comes from a window of ``lag`` rows: in autoregression the
-    targets and ``past_inputs`` up to ``τ - horizon``, and beside them ``inputs`` and calendar features,
-    known in advance, up to ``τ`` itself.
+    targets and ``past_inputs`` up to ``τ - horizon``, and ``inputs`` and calendar features, known in
+    advance, up to ``τ``.
 
     Args:
         target: column to predict, or several.
         inputs: columns known in advance, such as a plan or a weather forecast.
         past_inputs: columns known only up to the present.
-        time: column of times; without it an index of dates, or of whole numbers, is used, and
-            rows are counted where there is none.
+        time: column of times; by default the index, if it has dates or whole numbers, and otherwise the
+            rows are numbered.
         lag: rows in a window.
         horizon: steps ahead that one prediction looks. Forecasts of many steps feed predictions of
             one step back, so they need 1.
         mode: ``"autoregression"``; ``"regression"``: from inputs alone; ``"simulation"``:
             autoregression trained for long free runs, as in system identification.
-        calendar: any of ``"hour"``, ``"weekday"``, ``"yearday"``, as smooth cycles.
-        holidays: days marked in a feature of their own.
-        frequency: pandas offset from row to row; by default the most common step.
-        missing: ``"drop"``: leave out windows that touch a missing value; ``"interpolate"``: fill
-            gaps of up to ``max_gap`` rows first. Filled targets serve as inputs only: never trained
-            on, never counted as truth; and no window takes a value filled from its own future.
-        max_gap: longest gap to fill.
+        calendar: any of ``"hour"``, ``"weekday"``, ``"yearday"``, as sines and cosines.
+        holidays: days marked in a further feature.
+        frequency: pandas offset between rows; by default the most common step.
+        missing: ``"drop"``: leave out windows with a missing value; ``"interpolate"``: fill
+            gaps of up to ``max_gap`` rows first. Interpolated targets serve as inputs only: they are never
+            trained on or scored, and no window has a value interpolated from its own future.
+        max_gap: longest gap to interpolate, in rows.
         model: a :class:`seqgp.SequenceGP` or :class:`seqgp.SequenceNet`, not fitted, copied in
             ``fit``; None for a GP-LSTM that trains in about a minute on two cores.
 
     Attributes:
         model_: the fitted model.
-        state_: everything else that was learnt, see :class:`seqgp.forecasting.ForecasterState`.
-        data_report_: what was found in the data and done about it.
-        history_: the newest known rows, from which forecasts start.
+        state_: everything else that was learned, see :class:`seqgp.forecasting.ForecasterState`.
 
     >>> import numpy as np
     >>> from seqgp import SequenceGP
@@ -87,44 +81,111 @@ class Forecaster(ForecasterOptions):
     ['mean', 'std', 'q0.025', 'q0.975']
     """
 
-    model_: Any
+    model_: TrainedModel
     state_: ForecasterState
+
+    def __init__(
+        self,
+        target: str | Sequence[str],
+        inputs: Sequence[str] = (),
+        past_inputs: Sequence[str] = (),
+        time: str | None = None,
+        lag: int = 48,
+        horizon: int = 1,
+        mode: str = "autoregression",
+        calendar: Sequence[str] = (),
+        holidays: Sequence[Any] = (),
+        frequency: str | None = None,
+        missing: str = "drop",
+        max_gap: int = 3,
+        model: SequenceRegressor | None = None,
+    ) -> None:
+        self.target = target if isinstance(target, str) else tuple(target)
+        self.inputs = as_names("inputs", inputs)
+        self.past_inputs = as_names("past_inputs", past_inputs)
+        self.time = time
+        self.lag = check_int("lag", lag, least=1)
+        self.horizon = check_int("horizon", horizon, least=1)
+        self.mode = mode
+        self.calendar = tuple(dict.fromkeys(as_names("calendar", calendar)))
+        self.holidays = as_dates(as_names("holidays", holidays))
+        self.frequency = None if frequency is None else as_step(frequency)
+        self.missing = missing
+        self.max_gap = check_int("max_gap", max_gap, least=1)
+        self.model = model
+        check_choice("missing", missing, ("drop", "interpolate"))
+        check_layout(self.layout, time)
+        if model is not None and not isinstance(model, SequenceRegressor):
+            got = type(model).__name__
+            raise ValueError(f"model is a {got}, expected a SequenceGP, a SequenceNet or None")
+
+    @property
+    def layout(self) -> Layout:
+        """The columns and windows that the options define."""
+        return Layout(
+            targets=(self.target,) if isinstance(self.target, str) else self.target,
+            inputs=self.inputs,
+            past_inputs=self.past_inputs,
+            calendar=self.calendar,
+            holidays=self.holidays,
+            lag=self.lag,
+            horizon=self.horizon,
+            mode=self.mode,
+            max_gap=self.max_gap if self.missing == "interpolate" else 0,
+        )
+
+    def params(self) -> dict[str, Any]:
+        """The constructor's arguments; all but ``model`` are text, numbers and tuples of text."""
+        names = ("target", "inputs", "past_inputs", "time", "lag", "horizon", "mode", "calendar")
+        more = ("holidays", "frequency", "missing", "max_gap", "model")
+        return {name: getattr(self, name) for name in names + more}
+
+    @property
+    def estimator_(self) -> SequenceRegressor:
+        """The fitted estimator: ``model_``, or the one inside it if past targets are hidden from that."""
+        return estimator_of(self.model_)
 
     @property
     def data_report_(self) -> DataReport:
-        """What was found in the data at ``fit``, and done about it."""
+        """What ``fit`` found in the data and did about it."""
         return self._fitted().report
 
     @property
     def history_(self) -> pd.DataFrame:
-        """The newest known rows, one step apart, indexed by time."""
-        table = history_table(self._fitted())
-        return pd.DataFrame(table.values, table.times, list(self.layout.columns))
+        """The newest known rows, indexed by time; forecasts start from them."""
+        known = self.reader.known
+        return pd.DataFrame(known.values, known.times, list(self.layout.columns))
+
+    @property
+    def reader(self) -> Reader:
+        """Reads frames as continuations of the known rows."""
+        return Reader(self.layout, self.time, self._fitted().known_rows())
+
+    def read(self, df: pd.DataFrame) -> Dataset:
+        """Read a frame and cut its windows once: ``fit``, ``evaluate`` and ``update`` take parts of it."""
+        return training_dataset(df, self.layout, self.time, self.frequency)
 
     def fit(
         self,
-        df: pd.DataFrame,
+        df: pd.DataFrame | Dataset,
         validation: pd.DataFrame | None = None,
         stop: Callable[[], bool] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Train on the rows of ``df``.
 
-        ``validation`` has the rows to choose the best epoch on, in place of the last of ``df``.
-        ``stop`` is asked now and then whether to end training early, with the best state so far.
-        ``checkpoint`` names a file that is written after every epoch and gone on from where it
-        exists; see :meth:`seqgp.SequenceGP.fit`. Not in simulation mode, which trains many models.
+        Args:
+            df: the training rows, or the first part of what :meth:`read` returned.
+            validation: rows to choose the best epoch and to calibrate on; by default the last of ``df``.
+            stop: asked now and then whether to end training early, with the best state so far.
+            checkpoint: file that is written after every epoch, and from which training resumes if it
+                exists; see :meth:`seqgp.SequenceGP.fit`. Not in simulation mode, which trains many models.
         """
-        layout = self.layout
-        times = read_times(df, self.time)
-        step = self.frequency or infer_step(times)
-        table = read_table(df, layout, step, times)
-        held = None
+        data, held = as_dataset(df, self.layout, self.read), None
         if validation is not None:
-            rows = read_table(validation, layout, step, read_times(validation, self.time))
-            held = validation_windows(rows, table, layout, step)
-        fitted = fit_table(table, layout, step, self.model, held, stop, checkpoint)
-        self.model_, self.state_ = fitted.model, fitted.state
+            known = data.until_last_target().table
+            held = Reader(self.layout, self.time, known).validation_windows(validation)
+        self.model_, self.state_ = fit_dataset(data, self.model, held, stop, checkpoint)
         return self
 
     def predict(
@@ -135,101 +196,101 @@ class Forecaster(ForecasterOptions):
         interval: float | None = None,
         adaptive: bool = False,
     ) -> pd.DataFrame:
-        """Mean, deviation and quantiles for every row of ``df`` that has a complete window.
+        """Mean, standard deviation and quantiles for every row of ``df`` that has a complete window.
 
         Columns ``mean``, ``std``, ``q0.025`` ...; with several targets ``load.mean`` and so on.
-        Other rows are NaN, and ``frame.attrs["counts"]`` says how many and why. The target at a row's
-        own time may be missing. A frame that directly continues the known data starts from it. In
-        simulation mode this is one free run, from the first rows on.
+        Other rows are NaN, counted by reason in ``frame.attrs["counts"]``. The target at a row's own time
+        may be missing. In simulation mode this is one free run.
 
-        What the columns are about:
-
-        - an observation, by default: ``std`` and the quantiles are those of Student's t with the
-          model's ``dof_``, in simulation mode those of sampled runs. They hold if the model is right;
-        - the latent function, with ``observed=False``: what observations scatter around, without
-          the noise. Fewer observations than the level says lie between its quantiles;
-        - the calibrated interval, with ``interval=0.95``: ``low`` and ``high`` hold an observation with
-          at least that probability, whatever the distribution, if its error is exchangeable with
-          those of the validation rows, as without drift; see :meth:`seqgp.SequenceGP.interval`;
-        - adaptive quantiles, with ``adaptive=True``: the quantiles follow the targets of ``df`` that
-          are known when each row is predicted, ``horizon`` rows before it. In the long run the share
-          of targets below each is its level, whatever the data does, drift included; of a single
-          row nothing is promised. See :class:`seqgp.AdaptiveQuantiles`. Rows of the training data
-          have smaller errors than new ones: begin ``df`` after them.
+        Args:
+            df: the rows, and those that the first windows need unless they continue the known data.
+            quantiles: levels; quantiles are those of Student's t, in simulation mode of sampled paths.
+            observed: whether ``std`` and quantiles are those of an observation, or of the latent
+                function, without noise.
+            interval: level of a conformal interval, 0.95 for 95%: columns ``low`` and ``high`` contain
+                an observation with at least that probability, whatever the distribution, if its error
+                is exchangeable with those of the validation rows, as without distribution shift; see
+                :meth:`seqgp.SequenceGP.interval`.
+            adaptive: whether quantiles follow the targets of ``df`` that are known when each row is
+                predicted. In the long run the share of targets below each is its level, under
+                distribution shift too; nothing is guaranteed for a single row. See
+                :class:`seqgp.AdaptiveQuantiles`. Begin ``df`` after the training data.
         """
-        levels = check_quantiles(quantiles)
-        state, layout = self._fitted(), self.layout
-        self._check_kind(observed, interval, adaptive)
+        state, layout, levels = self._fitted(), self.layout, check_quantiles(quantiles)
+        check_kind(layout.mode, observed, interval, adaptive)
         optional = () if layout.feeds_back or adaptive else layout.targets
-        table, first = frame_table(df, layout, state, self.time, optional)
-        found = self._predicted(table, first, observed=observed)
-        follow = adapted(found, table, layout, levels) if adaptive and levels else None
-        radius = None if interval is None else self.model_.fitted_.calibration.radius(interval)
-        return self._frame(df, table, found, levels, follow, radius)
+        data = self.reader.dataset(df, optional)
+        found = predict(self.model_, state.carrier, data, observed)
+        followed = follow_targets(found, data, levels) if adaptive and levels else None
+        radius = None if interval is None else interval_radius(self.model_, interval)
+        return prediction_frame(data, found, levels, followed, radius)
 
     def forecast(
         self,
         horizon: int,
         future: pd.DataFrame | None = None,
         df: pd.DataFrame | None = None,
-        samples: int = _SAMPLES,
+        samples: int = SAMPLES,
         quantiles: Sequence[float] = _INTERVAL,
         seed: int = 0,
     ) -> Forecast:
-        """Forecast the ``horizon`` rows after the known data, or after the newest rows ``df``.
+        """Forecast the rows after the known data, or after the newest rows ``df``.
 
-        ``future`` has the known inputs of those rows (rows before them are ignored). With
-        ``horizon=1`` at construction the model runs freely, draws of its predictions fed back as past
-        targets; past inputs are carried forward by a linear autoregression. Else each row is predicted
-        on its own, and its draws are independent of the other rows'.
+        If the forecaster has ``horizon=1``, samples of its predictions are fed back as past targets, and
+        those of a linear autoregression as past inputs. Otherwise each row is predicted on its own, and
+        its samples are independent of those of other rows.
+
+        Args:
+            horizon: how many rows.
+            future: the known inputs of those rows; rows before them are ignored.
+            df: newest rows to start from; by default those known.
+            samples: sampled paths.
+            quantiles: levels.
+            seed: of the samples.
         """
-        state, layout = self._fitted(), self.layout
-        known = history_table(state) if df is None else newest_table(df, layout, state, self.time)
-        table = future_table(known, layout, state, horizon, future, self.time)
-        return self._run(table, len(known), samples, quantiles, seed)
+        reader = self.reader if df is None else self.reader.starting_from(df)
+        data = reader.forecast_dataset(check_int("horizon", horizon, least=1), future)
+        return forecast_rows(self.model_, self.state_.carrier, data, quantiles, samples, seed)
 
     def simulate(
         self,
         df_inputs: pd.DataFrame,
         init: pd.DataFrame,
-        samples: int = _SAMPLES,
+        samples: int = SAMPLES,
         quantiles: Sequence[float] = _INTERVAL,
         seed: int = 0,
         feedback: str = "sample",
     ) -> Forecast:
         """Run freely over the rows of ``df_inputs``, from the rows ``init`` right before them.
 
-        ``init`` has at least ``lag`` rows of all columns; of ``df_inputs`` only the known inputs are
-        looked at. ``feedback="mean"`` feeds means back in place of draws: no paths, Gaussian quantiles.
+        Args:
+            df_inputs: the rows, of which only the known inputs are read.
+            init: at least ``lag`` rows of all columns.
+            samples: sampled paths.
+            quantiles: levels.
+            seed: of the samples.
+            feedback: ``"sample"``, or ``"mean"`` to feed means back: no paths, Gaussian quantiles.
         """
-        if self.mode == "regression" or self.horizon > 1:
+        if not self.layout.runs_freely:
             raise ValueError(
                 f"simulate feeds predictions of one step back, and this forecaster has mode={self.mode!r}, "
                 f"horizon={self.horizon}: use predict, or mode='autoregression' with horizon=1"
             )
-        state, layout = self._fitted(), self.layout
-        known = newest_table(init, layout, state, self.time)
-        table = future_table(known, layout, state, None, df_inputs, self.time)
-        return self._run(table, len(known), samples, quantiles, seed, feedback)
+        data = self.reader.starting_from(init).forecast_dataset(None, df_inputs)
+        carrier = self.state_.carrier
+        return forecast_rows(self.model_, carrier, data, quantiles, samples, seed, feedback)
 
-    def evaluate(self, df: pd.DataFrame, adaptive: bool = False) -> Evaluation:
+    def evaluate(self, df: pd.DataFrame | Dataset, adaptive: bool = False) -> Evaluation:
         """Predict the rows of ``df`` and score them beside persistence and ridge, on the same rows.
 
-        With ``adaptive`` the model's quantiles, coverage and widths are those of intervals that follow
-        the targets, as in :meth:`predict`. NLPD, CRPS and PIT are those of its distribution, and
-        persistence and ridge stay as they are.
+        Args:
+            df: the rows, or a part of what :meth:`read` returned.
+            adaptive: whether quantiles, coverages and widths of the model are those of adaptive quantiles,
+                see :meth:`predict`. NLPD, CRPS and PIT remain those of its distribution.
         """
-        state, layout = self._fitted(), self.layout
-        self._check_kind(adaptive=adaptive)
-        table, first = frame_table(df, layout, state, self.time)
-        model = self._predicted(table, first)
-        ridge = self._predicted(table, first, model=state.ridge)
-        follow = None
-        if adaptive:
-            follow = {level: adapted(model, table, layout, ends) for level, ends in _ENDS.items()}
-        shown = None if follow is None else follow[0.95]
-        frame = self._frame(df, table, model, _INTERVAL, shown)
-        return evaluation(frame, table, layout, state, model, ridge, follow)
+        check_kind(self.mode, adaptive=adaptive)
+        data = as_dataset(df, self.layout, self.reader.dataset)
+        return evaluate(self.model_, self.state_, data, adaptive)
 
     def backtest(
         self,
@@ -238,16 +299,23 @@ class Forecaster(ForecasterOptions):
         stride: int | None = None,
         refit: bool = False,
         start: float | str | pd.Timestamp = 0.7,
-        samples: int = _SAMPLES,
+        samples: int = SAMPLES,
         quantiles: Sequence[float] = _INTERVAL,
         seed: int = 0,
     ) -> Backtest:
-        """Forecast ``horizon`` rows from one origin after another, knowing only what came before.
+        """Forecast from one origin after another, each time from the rows before it alone.
 
-        The first origin is at ``start``: a share of the rows, or the first time to forecast; the
-        others follow ``stride`` rows apart (by default ``horizon``). A copy of this forecaster is
-        fitted on the rows before the first origin, and then updated with the rows up to each of the
-        others, or with ``refit`` fitted anew. This one is not changed.
+        A copy of this forecaster is fitted before the first origin, and updated up to each of the others.
+
+        Args:
+            df: all rows.
+            horizon: rows to forecast from each origin.
+            stride: rows between origins; by default ``horizon``.
+            refit: whether the copy is fitted anew at each origin, instead of updated.
+            start: the first origin: a share of the rows, or the first time to forecast.
+            samples: sampled paths.
+            quantiles: levels.
+            seed: of the samples.
         """
         return run_backtest(
             self,
@@ -261,112 +329,30 @@ class Forecaster(ForecasterOptions):
             seed=seed,
         )
 
-    def update(self, df: pd.DataFrame) -> Self:
+    def update(self, df: pd.DataFrame | Dataset) -> Self:
         """Add rows after the known ones: the GP is conditioned on them as if it had had them at fit.
 
-        The network, the kernel's parameters and the scales stay as they are. Rows may be skipped, and
-        count as missing. A :class:`seqgp.SequenceNet` has no posterior: only the newest rows change.
-        Rows with plain numbers from 0 are taken as the next ones.
+        The network, the kernel's parameters and the scales stay as they are. A
+        :class:`seqgp.SequenceNet` has no posterior: only the newest rows change.
+
+        ``df`` has the new rows, or is a part of what :meth:`read` returned. Times that it skips are
+        missing rows; rows numbered from 0 are taken as the next ones.
         """
-        layout, state = self.layout, self._fitted()
-        known = history_table(state)
-        times = times_like(df, self.time, state, after=known.times[-1])
-        if times[0] <= known.times[-1]:
-            raise ValueError(
-                f"the data begins at {times[0]}, and rows up to {known.times[-1]} are known already: give "
-                "only the rows after that"
-            )
-        new = known_part(read_table(df, layout, state.step, times, known.times[-1]), layout)
-        if not len(new):
-            raise ValueError("no row of the data has a target: there is nothing to update with")
-        self.state_ = update_model(self.model_, state, layout, known, new)
+        data = as_dataset(df, self.layout, self.reader.new_dataset)
+        self.state_ = update_dataset(self.model_, self.state_, data)
         return self
 
     def save(self, path: str | Path) -> None:
         """Write one file that :func:`seqgp.load` reads."""
-        from seqgp.saving import save
-
         save(self, path)
+
+    def parts(self) -> tuple[dict[str, Any], Arrays]:
+        """Header and arrays of the fitted forecaster, for a file."""
+        if not hasattr(self, "state_"):
+            raise ArtifactError("the Forecaster is not fitted: call fit before save")
+        return forecaster_parts(self.params(), self.model_, self.state_)
 
     def _fitted(self) -> ForecasterState:
         if not hasattr(self, "state_"):
             raise NotFittedError("this Forecaster is not fitted yet: call fit first")
         return self.state_
-
-    def _predicted(
-        self, table: Table, first: int, model: Any = None, observed: bool = True
-    ) -> Predicted:
-        """Predictions of the rows from ``first`` on, as ``predict`` gives them."""
-        model = self.model_ if model is None else model
-        if self.mode != "simulation":
-            options = {} if observed else {"observed": False}
-            return predict_rows(model, table, self.layout, first, **options)
-        if not observed:
-            raise ValueError(
-                "observed=False has no meaning in simulation mode: a free run feeds observations back"
-            )
-        carrier = self.state_.carrier
-        return free_run_rows(model, carrier, table, self.layout, first, samples=_SAMPLES)
-
-    def _run(
-        self,
-        table: Table,
-        start: int,
-        samples: int,
-        quantiles: Sequence[float],
-        seed: int,
-        feedback: str = "sample",
-    ) -> Forecast:
-        """Forecast the rows from ``start`` to the end of the table."""
-        levels = check_quantiles(quantiles)
-        found = run_ahead(
-            self.model_,
-            self.state_.carrier,
-            table,
-            self.layout,
-            start,
-            samples=check_int("samples", samples, least=1),
-            seed=seed,
-            feedback=feedback,
-        )
-        targets, times = self.layout.targets, table.times[start:]
-        # Draws of a free run have a shape of their own; single predictions are Student's t.
-        drawn = found.paths if self.layout.feeds_back and self.horizon == 1 else None
-        frame = summary(
-            times.rename(self.time), targets, found.mean, found.std, levels, drawn, found.dof
-        )
-        paths = found.paths
-        if paths is not None and len(targets) == 1:
-            paths = paths[..., 0]
-        return Forecast(frame, paths, seed)
-
-    def _frame(
-        self,
-        df: pd.DataFrame,
-        table: Table,
-        found: Predicted,
-        levels: Sequence[float],
-        quantiles: Any = None,
-        radius: Any = None,
-    ) -> pd.DataFrame:
-        name = df.index.name if self.time is None else self.time
-        return prediction_frame(table, self.layout, found, levels, name, quantiles, radius)
-
-    def _check_kind(
-        self, observed: bool = True, interval: float | None = None, adaptive: bool = False
-    ) -> None:
-        """Refuse intervals that there are none of."""
-        if interval is not None and not 0.0 < interval < 1.0:
-            raise ValueError(f"interval={interval!r} must be between 0 and 1: 0.95 is 95%")
-        asked = ["interval"] * (interval is not None) + ["adaptive"] * adaptive
-        if asked and self.mode == "simulation":
-            raise ValueError(
-                f"{asked[0]} has no meaning in simulation mode: errors of a free run grow with its "
-                "length, and no truth comes in on the way. Use the quantiles, which are those of "
-                "sampled runs"
-            )
-        if asked and not observed:
-            raise ValueError(
-                f"{asked[0]} is about observations, and observed=False asks for the latent function, "
-                "whose errors nobody sees: leave one of them out"
-            )

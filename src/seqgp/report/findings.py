@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from seqgp.estimators import SequenceGP, SequenceRegressor
+from seqgp.estimators import SequenceGP
 from seqgp.forecasting import (
     Evaluation,
     Forecaster,
@@ -18,10 +18,8 @@ from seqgp.forecasting import (
     MissingValuesError,
 )
 from seqgp.forecasting.columns import read_columns
-from seqgp.forecasting.reading import frame_table, history_table, times_like
-from seqgp.forecasting.results import column
-from seqgp.forecasting.table import cut
-from seqgp.forecasting.timeline import ending
+from seqgp.forecasting.predict import column
+from seqgp.forecasting.times import time_grid
 from seqgp.gp import GP
 from seqgp.kernels import lengthscale
 from seqgp.means import LinearMean
@@ -135,14 +133,14 @@ def gather(forecaster: Forecaster, df: pd.DataFrame) -> Findings:
     """
     end = forecaster.history_.index[-1]
     state, layout = forecaster.state_, forecaster.layout
-    times = times_like(df, forecaster.time, state)
+    times = forecaster.reader.times(df)
     # A default index of pandas does not identify the rows.
     named = state.kind == "time" or not isinstance(times, pd.RangeIndex) or times[0] != 0
     later = np.asarray(times > end)
     known = np.isfinite(read_columns(df, layout.targets)).any(1)
     given = df
     if named and (later & known).sum() >= _LEAST_NEW:
-        start = ending(end, state.step, layout.need)[0] if layout.need else end
+        start = time_grid(state.step, layout.need, end=end)[0] if layout.need else end
         given = df[np.asarray(times >= start) if layout.need else later]
     evaluation = forecaster.evaluate(given)
     if given is not df:  # the rows before were needed for the first windows only
@@ -163,7 +161,7 @@ def gather(forecaster: Forecaster, df: pd.DataFrame) -> Findings:
 def _seen(forecaster: Forecaster, evaluation: Evaluation) -> int:
     """Number of predicted rows that lie in the training data."""
     state = forecaster.state_
-    known = history_table(state).times
+    known = forecaster.history_.index
     first: Any = (
         pd.Timestamp(state.report.first) if state.kind == "time" else int(state.report.first)
     )
@@ -185,15 +183,9 @@ def _ahead(forecaster: Forecaster, df: pd.DataFrame, evaluation: Evaluation) -> 
     return frame.join(evaluation.frame[list(layout.targets)])
 
 
-def _estimator(forecaster: Forecaster) -> SequenceRegressor:
-    """The forecaster's model; that inside a model whose past targets are hidden."""
-    model = forecaster.model_
-    return model.model if isinstance(model, InputsOnly) else model
-
-
 def _learned(forecaster: Forecaster) -> Learned:
     """The one place that reads parameters from the estimator."""
-    estimator, layout = _estimator(forecaster), forecaster.layout
+    estimator, layout = forecaster.estimator_, forecaster.layout
     shape = (len(layout.targets),)
     fitted, best = estimator.fitted_, estimator.fitted_.members[0]
     target, inputs, calibration = fitted.y_scaler, fitted.x_scaler, fitted.calibration
@@ -234,18 +226,14 @@ def _learned(forecaster: Forecaster) -> Learned:
 
 
 def _latent(forecaster: Forecaster, df: pd.DataFrame) -> Latent | None:
-    model, estimator = forecaster.model_, _estimator(forecaster)
+    model, estimator = forecaster.model_, forecaster.estimator_
     if not isinstance(estimator, SequenceGP):
         return None
     layout = forecaster.layout
-    table, first = frame_table(df, layout, forecaster.state_, forecaster.time)
-    pieces = cut(table, layout)
-    rows = np.flatnonzero(pieces.complete & (pieces.windows.time >= first))
-    chosen = rows[thin(len(rows), _MOST_WINDOWS)]
-    windows = pieces.windows.subset(chosen)
-    X = windows[:]
-    if isinstance(model, InputsOnly):
-        X[:, :, model.inputs :] = 0.0  # what the model sees in their place
+    data = forecaster.reader.dataset(df)
+    rows = data.complete_windows()
+    windows = rows.subset(thin(len(rows), _MOST_WINDOWS))
+    X = model.hide_targets(windows) if isinstance(model, InputsOnly) else windows[:]
     _, std = estimator.predict(X, return_std=True)
     fitted, best = estimator.fitted_, estimator.fitted_.members[0]
     encoded = best.encode(fitted.inputs(X))
@@ -255,7 +243,7 @@ def _latent(forecaster: Forecaster, df: pd.DataFrame) -> Latent | None:
         part = best.predict(encoded).mean.cpu().numpy().reshape(shape) * fitted.y_scaler.scale
     return Latent(
         H=encoded.latent.cpu().numpy(),
-        y=table.targets(layout)[windows.time],
+        y=data.targets[windows.time],
         std=np.reshape(std, shape),
         part=part,
         windows=len(rows),

@@ -4,12 +4,13 @@ The way of the NLML: ``grid.Grid.statistics`` → ``statistics.accumulate`` (one
 then ``grid.Grid.posterior`` → ``direct.solve`` (or ``iterative.fit``), free of n.
 """
 
-from .cost import Cost, estimate_cost
-from .factors import toeplitz_columns
-from .grid import Grid
-from .interpolation import GridSpec
-from .posterior import GridDiagnostics, GridPosterior
-from .statistics import GridStatistics
+from seqgp.inference.grid.cost import Cost, estimate_cost
+from seqgp.inference.grid.grid import Grid
+from seqgp.inference.grid.interpolation import GridSpec
+from seqgp.inference.grid.iterative import LogDeterminant, System
+from seqgp.inference.grid.kernel_matrix import toeplitz_columns
+from seqgp.inference.grid.posterior import GridDiagnostics, GridPosterior
+from seqgp.inference.grid.statistics import GridStatistics
 
 __all__ = [
     "Cost",
@@ -18,6 +19,8 @@ __all__ = [
     "GridPosterior",
     "GridSpec",
     "GridStatistics",
+    "LogDeterminant",
+    "System",
     "estimate_cost",
     "toeplitz_columns",
 ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .interpolation import NODES, STENCIL, GridSpec
+from seqgp.inference.grid.interpolation import NODES, STENCIL, GridSpec
 
-__all__ = ["DEFAULT_SIZES", "Cost", "check_cost", "estimate_cost"]
+__all__ = ["DEFAULT_SIZES", "MAX_DIM", "Cost", "check_cost", "estimate_cost"]
 
 DEFAULT_SIZES = {1: 256, 2: 100, 3: 40, 4: 14}
 """Grid points per dimension by latent dimension: about a second or less for one evaluation."""
@@ -28,8 +28,13 @@ def estimate_cost(
 ) -> Cost:
     """Peak memory and operations of grid inference, roughly.
 
-    ``rank`` is that of the kernel on the grid: what the direct path keeps, or the size of the
-    ``iterative`` path's preconditioner.
+    Args:
+        dim: latent dimensions.
+        grid_size: points per dimension.
+        outputs: targets of a row.
+        rank: of the kernel on the grid: what the direct path keeps, or the size of the iterative
+            path's preconditioner.
+        iterative: whether it is the iterative path.
 
     >>> estimate_cost(dim=2, grid_size=100).bytes < 2**25 < estimate_cost(dim=3, grid_size=40).bytes
     True
@@ -50,27 +55,25 @@ def estimate_cost(
     return Cost(int(8 * numbers), flops)
 
 
-def check_cost(
-    dim: int, grid_size: int, outputs: int, rank: int = 200, iterative: bool = False
-) -> None:
-    """Refuse what cannot end well.
+def check_cost(spec: GridSpec, outputs: int, rank: int = 200, iterative: bool = False) -> None:
+    """Refuse a grid that takes too much memory or time; see :func:`estimate_cost`.
 
     Raises:
         ValueError: with the estimate and the alternatives.
     """
-    if dim > MAX_DIM:
+    if spec.dim > MAX_DIM:
+        even = DEFAULT_SIZES[MAX_DIM]
         raise ValueError(
-            f"grid inference works in 1 to {MAX_DIM} latent dimensions, got {dim}: a grid of even "
-            f"{DEFAULT_SIZES[MAX_DIM]} points per dimension would have "
-            f"{DEFAULT_SIZES[MAX_DIM] ** dim:.1e} points. Use latent_dim ≤ {MAX_DIM}, or "
-            "inference='exact'"
+            f"grid inference works in 1 to {MAX_DIM} latent dimensions, got {spec.dim}: a grid of "
+            f"even {even} points per dimension would have {even**spec.dim:.1e} points. Use "
+            f"latent_dim ≤ {MAX_DIM}, or inference='exact'"
         )
-    cost = estimate_cost(dim, grid_size, outputs, rank, iterative)
+    cost = estimate_cost(spec.dim, spec.size, outputs, rank, iterative)
     if cost.bytes > MAX_BYTES or cost.flops > MAX_FLOPS:
         raise ValueError(
-            f"a grid of {grid_size} points in each of {dim} dimensions with {outputs} output(s) "
+            f"a grid of {spec.size} points in each of {spec.dim} dimensions with {outputs} output(s) "
             f"would need about {cost.bytes / 2**30:.1f} GiB and {cost.flops:.0e} operations "
             f"at rank {rank} (limits: {MAX_BYTES / 2**30:.0f} GiB, {MAX_FLOPS:.0e}). Use a smaller "
-            f"grid_size (the default for {dim} dimensions is {DEFAULT_SIZES[dim]}), fewer latent "
-            "dimensions, or inference='exact'"
+            f"grid_size (the default for {spec.dim} dimensions is {DEFAULT_SIZES[spec.dim]}), fewer "
+            "latent dimensions, or inference='exact'"
         )

@@ -28,6 +28,7 @@ __all__ = [
     "basis",
     "chunk_rows",
     "from_nodes",
+    "interp",
     "node_weights",
     "powers",
     "tensor_basis",
@@ -71,15 +72,26 @@ class GridSpec:
         """Nodes per dimension, shared borders counted once."""
         return _STEP * self.cells + 1
 
+    def require_inside(self, h: Tensor, name: str) -> None:
+        """Refuse points ``h``, called ``name`` in the message, that are outside the box."""
+        reach = float(h.detach().abs().max()) if h.numel() else 0.0
+        if not reach <= 1.0:
+            raise ValueError(
+                f"{name} reaches {reach:g}, expected points inside the box [-1, 1]^{self.dim}, where "
+                "the grid is: scale them, or squash them with tanh as seqgp's own head does"
+            )
+
     def locate(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """Cell index ``(n, dim)`` (int64) and local coordinate s ``(n, dim)`` of points ``h``.
 
         The box is closed: ``h = 1`` is the right end of the last cell. ``s`` is differentiable.
         """
         # cells · (h + 1) - 1, in one step and in float64 whatever h is; borders are odd numbers.
-        x = torch.add(_last(self.cells, h.device), h, alpha=self.cells)
+        last = _sequence(self.cells - 1, self.cells, 1, h.device)
+        x = torch.add(last, h, alpha=self.cells)
         if x.is_cuda:  # a search is one kernel, which counts there; it ends in the box, too
-            cell = torch.bucketize(x, _borders(self.cells, x.device), right=True)
+            borders = _sequence(1, 2 * self.cells - 1, 2, x.device)
+            cell = torch.bucketize(x, borders, right=True)
         else:
             cell = ((x.detach() + 1.0) * 0.5).long().clamp_(0, self.cells - 1)
         return cell, torch.sub(x, cell, alpha=2)
@@ -92,14 +104,9 @@ class GridSpec:
         return flat
 
 
-@lru_cache(maxsize=16)
-def _last(cells: int, device: torch.device) -> Tensor:
-    return _constant(np.array([cells - 1.0]), device)
-
-
-@lru_cache(maxsize=16)
-def _borders(cells: int, device: torch.device) -> Tensor:
-    return _constant(2.0 * np.arange(1, cells) - 1.0, device)
+@lru_cache(maxsize=64)
+def _sequence(start: int, stop: int, step: int, device: torch.device) -> Tensor:
+    return _constant(np.arange(start, stop, step, dtype=float), device)
 
 
 @lru_cache(maxsize=1)
@@ -159,14 +166,9 @@ def _constant(value: np.ndarray, device: torch.device) -> Tensor:
 def powers(s: Tensor) -> Tensor:
     """``s^0 … s^6``, a new last axis of 7."""
     if s.is_cuda:  # vander is a scan there, many times slower than seven powers
-        return s.unsqueeze(-1).pow(_exponents(s.device))
+        return s.unsqueeze(-1).pow(_sequence(0, NODES, 1, s.device))
     table: Tensor = torch.linalg.vander(s, N=NODES)
     return table
-
-
-@lru_cache(maxsize=16)
-def _exponents(device: torch.device) -> Tensor:
-    return _constant(np.arange(NODES, dtype=float), device)
 
 
 def weights(s: Tensor) -> Tensor:
@@ -180,6 +182,17 @@ def weights(s: Tensor) -> Tensor:
             [-0.0625,  0.5625,  0.5625, -0.0625]], dtype=torch.float64)
     """
     return powers(s) @ basis(s.device)[:, :STENCIL]
+
+
+def interp(spec: GridSpec, h: Tensor) -> list[Tensor]:
+    """One-dimensional interpolation matrices of ``h`` ``(n, d)``, ``(n, size)`` per dimension."""
+    cell, s = spec.locate(h)
+    w = weights(s)
+    out = []
+    for j in range(spec.dim):
+        column = cell[:, j, None] + torch.arange(STENCIL, device=h.device)
+        out.append(w.new_zeros(len(h), spec.size).scatter(1, column, w[:, j]))
+    return out
 
 
 @lru_cache(maxsize=16)

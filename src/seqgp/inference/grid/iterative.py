@@ -9,52 +9,82 @@ resolved.
 References:
     GPyTorch: Blackbox Matrix-Matrix Gaussian Process Inference, Gardner et al. 2018,
     arXiv:1809.11165. Constant-Time Predictive Distributions for Gaussian Processes, Pleiss et al.
-    2018, arXiv:1803.06058. The scaled eigenvalues: Thoughts on Massively Scalable Gaussian
-    Processes, Wilson, Dann and Nickisch 2015, arXiv:1511.01870.
+    2018, arXiv:1803.06058.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from .direct import Reduced, trace_slopes
-from .eigenbasis import Spectrum
-from .interpolation import at_nodes
-from .solvers import LogDeterminant, Solution, cholesky, conjugate_gradients, lanczos_logdet
-from .statistics import GridStatistics
-from .toeplitz import apply_each, bilinear_slopes, diagonal_sums
+from seqgp.inference.grid.direct import Reduced, trace_slopes
+from seqgp.inference.grid.interpolation import at_nodes
+from seqgp.inference.grid.kernel_matrix import Spectrum, apply_each, toeplitz
+from seqgp.inference.grid.posterior import Solved
+from seqgp.inference.grid.prior import bilinear_slopes, diagonal_sums, prior_at_nodes
+from seqgp.inference.grid.solvers import (
+    Solution,
+    cholesky,
+    conjugate_gradients,
+    lanczos_logdet,
+)
+from seqgp.inference.grid.statistics import GridStatistics
 
-__all__ = ["IterativeFit", "System", "fit", "scaled_logdet"]
+__all__ = ["LogDeterminant", "ResolvedSpread", "System", "solve", "stochastic_logdet"]
+
+SOLVE_TOLERANCE = 1e-8
+"""Relative residual at which conjugate gradients stop."""
+MAX_ITERATIONS = 500
+"""Of conjugate gradients."""
+_LANCZOS_STEPS = 60
+_PROBE_TOLERANCE = 1e-4  # the probes' sampling error is far above this
+_WORK = 2e9  # products of directions at nodes allowed for the variance
 
 
 class System:
-    """``C = σ²I + PᵀSP`` of one kernel and one σ², as an operator on rows ``(k, components · m)``."""
+    """``C = σ²I + PᵀSP`` of one output, as an operator on rows ``(k, components · m)``.
+
+    Args:
+        spectrum: of the output's kernel; its ``columns`` ``(components, d, size)`` are kept.
+        statistics: of the rows.
+        leading: the statistics in the kernel's leading eigenvectors.
+        noise: the output's σ², a scalar.
+        output: which one.
+    """
 
     def __init__(
-        self, spectrum: Spectrum, statistics: GridStatistics, noise: Tensor, leading: Reduced
+        self,
+        spectrum: Spectrum,
+        statistics: GridStatistics,
+        leading: Reduced,
+        noise: Tensor,
+        output: int,
     ) -> None:
-        self.spectrum, self.statistics, self.noise = spectrum, statistics, noise
-        self.leading = leading
+        self.columns, self.statistics, self.leading = spectrum.columns, statistics, leading
+        self.noise, self.output = noise, output
         self.S = statistics.operator
-        roots = spectrum.vectors * spectrum.values.sqrt().unsqueeze(-2)
+        roots = spectrum.roots
         self._factors = [list(component) for component in roots]
         self.shape = (len(roots), *(spectrum.size,) * roots.shape[1])
         self.count = math.prod(self.shape)
-        places = []
-        for q, component in enumerate(leading.basis.components):
-            place = torch.full_like(component.index[:, 0], q)
-            for j in range(component.index.shape[1]):
-                place = place * spectrum.size + component.index[:, j]
-            places.append(place)
+        # Where the leading eigenvectors stand among all.
+        steps = spectrum.size ** torch.arange(roots.shape[1] - 1, -1, -1)
+        places = [
+            q * spectrum.points + (component.index * steps).sum(1)
+            for q, component in enumerate(leading.basis.components)
+        ]
         self._block = torch.cat(places).to(roots.device)
         C = leading.gram.clone()
         C.diagonal().add_(noise)
-        self.cholesky, self.jitter = cholesky(C)
-        self._diagonal = noise + self._gram_diagonal()
+        self.cholesky, _ = cholesky(C)
+        # The diagonal of PᵀSP, exactly: squares of the basis at the nodes, summed.
+        squares = [[at_nodes(v).square().T for v in factors] for factors in self._factors]
+        diagonal = torch.stack([apply_each(s, statistics.nodes) for s in squares])
+        self._diagonal = noise + diagonal.flatten().clamp_min(0.0)
 
     def expand(self, x: Tensor) -> Tensor:
         """``Px``: ``(k, count)`` → ``(k, size, …)``."""
@@ -80,12 +110,11 @@ class System:
         """``F⁻¹CF⁻ᵀz`` with ``M = FFᵀ``: close to the identity, for the log-determinant."""
         return self._halve(self.apply(self._halve(z, transpose=True)), transpose=False)
 
-    def solve(
-        self, rhs: Tensor, guess: Tensor | None, tolerance: float, max_iterations: int
-    ) -> Solution:
-        """``C⁻¹`` times rows ``(k, count)``."""
+    def solve(self, u: Tensor, warm: Tensor | None, tolerance: float) -> Solution:
+        """``C⁻¹Pᵀu`` for ``u`` ``(k, size, …)``, from ``Pᵀ warm`` where warm has the shape of u."""
+        guess = None if warm is None or warm.shape != u.shape else self.project(warm)
         return conjugate_gradients(
-            self.apply, self.precondition, rhs, guess, tolerance, max_iterations
+            self.apply, self.precondition, self.project(u), guess, tolerance, MAX_ITERATIONS
         )
 
     def logdet_preconditioner(self) -> Tensor:
@@ -100,114 +129,91 @@ class System:
         out[:, self._block] = block.T
         return out
 
-    def _gram_diagonal(self) -> Tensor:
-        """The diagonal of ``PᵀSP``, exactly: squares of the basis at the nodes, summed."""
-        parts = []
-        for factors in self._factors:
-            squares = [at_nodes(v).square().T for v in factors]
-            parts.append(apply_each(squares, self.statistics.nodes))
-        return torch.stack(parts).flatten().clamp_min(0.0)
-
 
 @dataclass(frozen=True)
-class IterativeFit:
-    """One output's solution on the grid."""
+class LogDeterminant:
+    """``log|K|`` of all rows, ``K = WK_UUWᵀ + σ²I``, with its slopes."""
 
-    nlml: Tensor
-    mean: Tensor
-    """Posterior mean at the grid points, ``(size, …)``."""
+    value: Tensor
     noise_slope: Tensor
-    column_slopes: Tensor | None
-    """``(components, d, size)``, where asked for."""
-    solution: Solution
-    sampled: Solution
-    """Of the probes; no rows where none were needed."""
-    logdet_error: float
-    warm: Tensor
-    """``β = Wᵀα`` and, with slopes, ``Q`` times each probe: where the next solve can start."""
-
-    def given_slopes(self) -> Tensor:
-        """The column slopes, known to have been asked for."""
-        if self.column_slopes is None:
-            raise RuntimeError("the slopes were not asked for when this was fitted")
-        return self.column_slopes
+    """In σ²; zero where slopes were not asked for."""
+    column_slopes: Tensor
+    """In the first columns, ``(components, d, size)``; zero where they were not asked for."""
+    error: float = 0.0
+    """Standard error of the value, where it is stochastic."""
+    solutions: tuple[Solution, ...] = ()
+    """Of the systems that were solved for it."""
 
 
-def fit(
-    system: System,
-    output: int,
-    logdet: str,
-    probes: int,
-    seed: int,
-    tolerance: float,
-    max_iterations: int,
-    slopes: bool,
-    warm: Tensor | None,
-) -> IterativeFit:
-    """NLML of one output, its mean on the grid and, with ``slopes``, all derivatives.
+def solve(system: System, logdet: LogDeterminant, warm: Tensor | None) -> tuple[Solved, Tensor]:
+    """Condition one output.
 
-    ``logdet`` is ``"lanczos"`` (stochastic, as are then the slopes, on the same seed) or
-    ``"scaled-eigenvalues"`` (a deterministic approximation of another kind).
+    Args:
+        system: of the output.
+        logdet: its log-determinant.
+        warm: where to start: what the last call returned next to its result.
     """
-    statistics, noise, columns = system.statistics, system.noise, system.spectrum.columns
-    n, yy, b = statistics.n, statistics.yy[output, output], statistics.b[output]
-    generator = torch.Generator().manual_seed(seed)
-    stochastic = logdet == "lanczos"
-    signs = _signs((probes if slopes and stochastic else 0, *b.shape), generator, b)
-    rows = torch.cat([b.unsqueeze(0), system.S @ signs])
-    rhs = system.project(rows)
-    usable = warm is not None and warm.shape == rows.shape
-    guess = system.project(warm) if warm is not None and usable else None
-    solution = system.solve(
-        rhs[:1], None if guess is None else guess[:1], tolerance, max_iterations
-    )
-    # The probes' sampling error is far above this.
-    loose = max(tolerance, _PROBE_TOLERANCE)
-    sampled = system.solve(rhs[1:], None if guess is None else guess[1:], loose, max_iterations)
+    statistics, noise, columns = system.statistics, system.noise, system.columns
+    n, b = statistics.n, statistics.b[system.output]
+    yy = statistics.yy[system.output, system.output]
+    solution = system.solve(b.unsqueeze(0), warm, SOLVE_TOLERANCE)
     mean = system.expand(solution.value)
     image = (system.S @ mean)[0]
     mean = mean[0]
-    beta = (b - image) / noise
+    beta = ((b - image) / noise).unsqueeze(0)
     misfit = (yy - (b * mean).sum()) / noise
     alpha2 = (yy - 2.0 * (b * mean).sum() + (mean * image).sum()) / noise**2
-    if stochastic:
-        whole = _stochastic_logdet(system, probes, generator)
-        volume, error = whole.value + (n - system.count) * noise.log(), whole.error
-    else:
-        volume, error = scaled_logdet(system.spectrum, n, noise)[0], 0.0
-    column_slopes, trace_inverse = None, torch.zeros_like(noise)
-    warm_rows = beta.unsqueeze(0)
-    if slopes:
-        if stochastic:
-            lead = system.leading.basis
-            trace = trace_slopes(system.leading, columns, noise, system.cholesky)
-            near = lead.expand(torch.cholesky_solve(lead.project(rows[1:]).T, system.cholesky).T)
-            images = system.S @ system.expand(sampled.value)
-            # What the leading eigenvectors miss of tr(SPC⁻¹PᵀS ∂K_UU), all that is left to sample.
-            missed = _leading_slopes(system.leading, system.S @ near, signs)
-            missed = missed - bilinear_slopes(columns, images, signs)
-            trace = trace + missed / (probes * noise)
-            # σ²K⁻¹ = I - K⁻¹WK_UUWᵀ, and K_UU is linear in each component's first factor.
-            trace_inverse = (n - (trace[:, 0] * columns[:, 0]).sum()) / noise
-            warm_rows = torch.cat([warm_rows, (rows[1:] - images) / noise])
-        else:
-            _, trace, trace_inverse = scaled_logdet(system.spectrum, n, noise)
-        outer = bilinear_slopes(columns, beta.unsqueeze(0), beta.unsqueeze(0))
-        column_slopes = 0.5 * (trace - outer)
-    return IterativeFit(
-        nlml=0.5 * (misfit + volume + n * math.log(2.0 * math.pi)),
+    solved = Solved(
+        nlml=0.5 * (misfit + logdet.value + n * math.log(2.0 * math.pi)),
         mean=mean,
-        noise_slope=0.5 * (trace_inverse - alpha2),
-        column_slopes=column_slopes,
-        solution=solution,
-        sampled=sampled,
-        logdet_error=0.5 * error,
-        warm=warm_rows,
+        spread=ResolvedSpread(system),
+        noise_slope=0.5 * (logdet.noise_slope - alpha2),
+        column_slopes=lambda: 0.5 * (logdet.column_slopes - bilinear_slopes(columns, beta, beta)),
+        rank=system.leading.basis.rank,
+        solutions=(solution, *logdet.solutions),
+        logdet_error=0.5 * logdet.error,
     )
+    return solved, beta
 
 
-_LANCZOS_STEPS = 60
-_PROBE_TOLERANCE = 1e-4
+def stochastic_logdet(
+    system: System, probes: int, seed: int, slopes: bool, warm: Tensor | None
+) -> tuple[LogDeterminant, Tensor | None]:
+    """``log|K|`` by Lanczos quadrature, its slopes by solves on random signs.
+
+    Args:
+        system: of one output.
+        probes: how many random vectors.
+        seed: of the random vectors.
+        slopes: whether slopes are asked for.
+        warm: where to start: what the last call with slopes returned next to its result.
+    """
+    statistics, noise, columns = system.statistics, system.noise, system.columns
+    n, b = statistics.n, statistics.b
+    generator = torch.Generator().manual_seed(seed)
+    signs = _signs((probes if slopes else 0, *b.shape[1:]), generator, b)
+    # Of the preconditioner exactly, of the rest by Lanczos quadrature.
+    rest, error = lanczos_logdet(
+        system.whitened, _signs((probes, system.count), generator, b), _LANCZOS_STEPS
+    )
+    value = system.logdet_preconditioner() + rest + (n - system.count) * noise.log()
+    if not slopes:
+        none = torch.zeros_like(noise), torch.zeros_like(columns)
+        return LogDeterminant(value, *none, error), warm
+    rows = system.S @ signs
+    solution = system.solve(rows, warm, _PROBE_TOLERANCE)
+    lead = system.leading.basis
+    trace = trace_slopes(system.leading, columns, noise, system.cholesky)
+    near = lead.expand(torch.cholesky_solve(lead.project(rows).T, system.cholesky).T)
+    images = system.S @ system.expand(solution.value)
+    # What the leading eigenvectors miss of tr(SPC⁻¹PᵀS ∂K_UU), all that is left to sample.
+    missed = _leading_slopes(system.leading, system.S @ near, signs)
+    missed = missed - bilinear_slopes(columns, images, signs)
+    trace = trace + missed / (probes * noise)
+    # σ²K⁻¹ = I - K⁻¹WK_UUWᵀ, and K_UU is linear in each component's first factor.
+    trace_inverse = (n - (trace[:, 0] * columns[:, 0]).sum()) / noise
+    found = LogDeterminant(value, trace_inverse, trace, error, (solution,))
+    return found, (rows - images) / noise
 
 
 def _leading_slopes(leading: Reduced, x: Tensor, y: Tensor) -> Tensor:
@@ -225,41 +231,59 @@ def _leading_slopes(leading: Reduced, x: Tensor, y: Tensor) -> Tensor:
     return torch.stack(out).reshape(len(components), -1, x.shape[1])
 
 
-def _stochastic_logdet(system: System, probes: int, generator: torch.Generator) -> LogDeterminant:
-    """``log|C|``: of the preconditioner exactly, of the rest by Lanczos quadrature."""
-    signs = _signs((probes, system.count), generator, system.noise)
-    rest = lanczos_logdet(system.whitened, signs, _LANCZOS_STEPS)
-    return LogDeterminant(system.logdet_preconditioner() + rest.value, rest.error)
-
-
 def _signs(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> Tensor:
     """±1 with equal chances; drawn on the CPU, so that a seed means the same on any device."""
     signs: Tensor = 2.0 * torch.randint(0, 2, shape, generator=generator) - 1.0
     return signs.to(like)
 
 
-def scaled_logdet(spectrum: Spectrum, n: int, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """``Σ log(n/m λ_i + σ²)`` over the n largest eigenvalues, and its slopes in columns and σ².
+@dataclass(frozen=True)
+class ResolvedSpread:
+    """Prior minus what some directions of the data resolve: never below the true variance.
 
-    The approximation of the log-determinant by the eigenvalues of K_UU alone: cheap and
-    deterministic, good where the rows fill the box evenly.
+    The directions are orthonormal combinations of the rows; conditioning on them alone is
+    conditioning on less, so that nothing is claimed that the data do not say.
     """
-    values = spectrum.values[0]  # (d, size)
-    product = values[0]
-    for v in values[1:]:
-        product = product.unsqueeze(-1) * v
-    m = product.numel()
-    kept = torch.zeros(m, dtype=torch.bool, device=product.device)
-    kept[product.flatten().topk(min(n, m)).indices] = True
-    kept = kept.reshape(product.shape)
-    shifted = n / m * product + noise
-    total = torch.where(kept, shifted.log(), 0.0).sum() + max(0, n - m) * noise.log()
-    weight = torch.where(kept, 1.0 / shifted, 0.0)
-    slopes = torch.empty_like(spectrum.columns)
-    for j in range(len(values)):
-        others: list[Tensor | None] = [v.unsqueeze(0) for v in values]
-        others[j] = None
-        coefficient = n / m * apply_each(others, weight).flatten()
-        vectors = spectrum.vectors[0, j]
-        slopes[0, j] = diagonal_sums((vectors * coefficient) @ vectors.T)
-    return total, slopes, weight.sum() + max(0, n - m) / noise
+
+    system: System
+
+    @cached_property
+    def factor(self) -> Tensor:
+        """``F`` ``(directions, size, …)`` with posterior covariance ``⪯ K_UU - FᵀF`` on the grid.
+
+        With ``B`` such that the columns of ``WB`` are orthonormal, the numbers ``BᵀWᵀy`` are noisy
+        observations of f with noise σ²; conditioning on them alone leaves
+        ``K_UU - K_UU SB (BᵀSK_UUSB + σ²I)⁻¹ BᵀS K_UU``. Made at first use.
+        """
+        system = self.system
+        with torch.no_grad():
+            value, vector = torch.linalg.eigh(system.leading.gram)
+            limit = max(16, int(_WORK / system.statistics.nodes.numel()))
+            keep = value > 1e-12 * value[-1].clamp_min(1e-300)  # of the rest the data say nothing
+            keep[: max(0, len(keep) - limit)] = False
+            directions = (vector[:, keep] / value[keep].sqrt()).T
+            seen = system.S @ system.leading.basis.expand(directions)  # (directions, size, …)
+            products = [apply_each(list(factors), seen) for factors in toeplitz(system.columns)]
+            image = torch.stack(products).sum(0)
+            R = seen.flatten(1) @ image.flatten(1).T
+            R = 0.5 * (R + R.T)
+            R.diagonal().add_(system.noise)
+            L, _ = cholesky(R)  # jitter resolves less: it errs on the safe side
+            factor: Tensor = torch.linalg.solve_triangular(L, image.flatten(1), upper=False)
+            return factor.reshape(seen.shape)
+
+    def at_nodes(self) -> Tensor:
+        """Variance at all nodes, ``(nodes,) * d``."""
+        variance = prior_at_nodes(self.system.columns, self.system.statistics.spec.nodes)
+        for f in self.factor:
+            for _ in range(f.ndim):  # one axis at a time, which goes to the back
+                f = at_nodes(f.reshape(len(f), -1)).reshape(-1, *f.shape[1:]).movedim(0, -1)
+            variance -= f.square()
+        return variance
+
+    def covariance(self, rows: list[Tensor], prior: Tensor) -> Tensor:
+        """Joint covariance ``(n, n)``."""
+        f = torch.einsum("ng,kg...->nk...", rows[0], self.factor)
+        for row in rows[1:]:
+            f = torch.einsum("ng,nkg...->nk...", row, f)
+        return prior - f @ f.T

@@ -1,27 +1,79 @@
-"""The grid's posterior: a table for means and variances, a low-rank factor for covariances."""
+"""The grid's posterior: the NLML with its slopes, tables for means and variances, covariances."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
+from seqgp.inference.grid.interpolation import GridSpec, interp
+from seqgp.inference.grid.prior import least_prior_variance, prior_covariance
+from seqgp.inference.grid.solvers import Solution
+from seqgp.inference.grid.tables import Tables, cell_rows, row_losses
 from seqgp.inference.posterior import Diagnostics, Posterior
 from seqgp.likelihoods import Gaussian
 
-from .eigenbasis import Eigenbasis
-from .interpolation import GridSpec
-from .iterative import System
-from .loss import row_losses
-from .prior import interp, least_prior_variance, prior_at_nodes, prior_covariance
-from .resolve import resolved_factor
-from .stencil import band, stencil_at_nodes
-from .tables import Tables, cell_rows, variance_at_nodes
+__all__ = ["GridDiagnostics", "GridPosterior", "Solved", "Spread", "attach"]
 
-__all__ = ["DirectSpread", "GridDiagnostics", "GridPosterior", "ResolvedSpread", "Spread"]
+
+class Spread(Protocol):
+    """The covariance of one output's posterior."""
+
+    def at_nodes(self) -> Tensor:
+        """Variance at all nodes, ``(nodes,) * d``."""
+        ...
+
+    def covariance(self, rows: list[Tensor], prior: Tensor) -> Tensor:
+        """Joint covariance ``(n, n)`` at a few rows (see ``interp``) with prior ``(n, n)``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Solved:
+    """One output, conditioned on its targets."""
+
+    nlml: Tensor
+    mean: Tensor
+    """At the grid points, ``(size, …)``."""
+    spread: Spread
+    noise_slope: Tensor
+    """∂NLML/∂σ²."""
+    column_slopes: Callable[[], Tensor]
+    """∂NLML/∂(first columns), ``(components, d, size)``, worked out when called."""
+    rank: int
+    dropped: float = 0.0
+    jitter: float = 0.0
+    solutions: tuple[Solution, ...] = ()
+    logdet_error: float = 0.0
+
+
+class _Value(torch.autograd.Function):
+    """The total NLML; its slopes were derived by hand, and are made only when asked for."""
+
+    @staticmethod
+    def forward(ctx: Any, columns: Tensor, noise: Tensor, results: list[Solved]) -> Tensor:
+        ctx.results, ctx.shared = results, len(columns) == 1
+        return torch.stack([r.nlml for r in results]).sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        columns = noise = None
+        if ctx.needs_input_grad[0]:
+            columns = torch.stack([r.column_slopes() for r in ctx.results])
+            columns = grad * (columns.sum(0, keepdim=True) if ctx.shared else columns)
+        if ctx.needs_input_grad[1]:
+            noise = grad * torch.stack([r.noise_slope for r in ctx.results])
+        return columns, noise, None
+
+
+attach: Callable[[Tensor, Tensor, list[Solved]], Tensor] = _Value.apply
+"""``(columns (1 or outputs, components, d, size), noise (outputs,), results)`` → the NLML."""
 
 
 @dataclass(frozen=True)
@@ -50,73 +102,6 @@ class GridDiagnostics(Diagnostics):
     of at least two grid steps."""
 
 
-class Spread(Protocol):
-    """The covariance of one output's posterior."""
-
-    def at_nodes(self) -> Tensor:
-        """Variance at all nodes, ``(nodes,) * d``."""
-        ...
-
-    def covariance(self, rows: list[Tensor], prior: Tensor) -> Tensor:
-        """Joint covariance ``(n, n)`` at a few rows (see ``interp``) with prior ``(n, n)``."""
-        ...
-
-
-@dataclass(frozen=True)
-class DirectSpread:
-    """``σ² φᵀC⁻¹φ'`` in rank space: a product of a factor with itself, never a difference."""
-
-    basis: Eigenbasis
-    cholesky: Tensor
-    inverse: Tensor
-    noise: Tensor
-
-    def at_nodes(self) -> Tensor:
-        """Variance at all nodes, ``(nodes,) * d``."""
-        return variance_at_nodes(self.basis, self.noise * self.inverse)
-
-    def covariance(self, rows: list[Tensor], prior: Tensor) -> Tensor:
-        """Joint covariance ``(n, n)``; the prior is not needed."""
-        parts = []
-        for component in self.basis.components:
-            phi = torch.ones_like(rows[0][:, :1])
-            for j, row in enumerate(rows):
-                phi = phi * (row @ component.vectors[j])[:, component.where[j]]
-            parts.append(phi)
-        phi = torch.cat(parts, 1).T
-        half: Tensor = torch.linalg.solve_triangular(self.cholesky, phi, upper=False)
-        return self.noise * (half.T @ half)
-
-
-@dataclass(frozen=True)
-class ResolvedSpread:
-    """Prior minus what some directions of the data resolve: never below the true variance.
-
-    The directions are orthonormal combinations of the rows; conditioning on them alone is
-    conditioning on less, so that nothing is claimed that the data do not say.
-    """
-
-    system: System
-
-    @cached_property
-    def factor(self) -> Tensor:
-        """``F`` ``(directions, size, …)``: the variance is ``wᵀ(K_UU - FᵀF)w``; made at first use."""
-        with torch.no_grad():
-            return resolved_factor(self.system)
-
-    def at_nodes(self) -> Tensor:
-        """Variance at all nodes, ``(nodes,) * d``."""
-        resolved = stencil_at_nodes(band(self.factor))
-        return prior_at_nodes(self.system.spectrum.columns, len(resolved)) - resolved
-
-    def covariance(self, rows: list[Tensor], prior: Tensor) -> Tensor:
-        """Joint covariance ``(n, n)``."""
-        f = torch.einsum("ng,kg...->nk...", rows[0], self.factor)
-        for row in rows[1:]:
-            f = torch.einsum("ng,nkg...->nk...", row, f)
-        return prior - f @ f.T
-
-
 @dataclass(frozen=True, kw_only=True)
 class GridPosterior(Posterior):
     """Posterior of a GP whose kernel is interpolated from a grid: ``k(h, h') = wᵀ K_UU w'``.
@@ -124,11 +109,6 @@ class GridPosterior(Posterior):
     Means and variances come from a table of local polynomials, made at its first use and the same
     for any number of points asked. Points must lie in the box ``[-1, 1]^d``; they are checked except in
     training on a GPU (``h`` with a gradient), where reading the answer back would stall it.
-
-    References:
-        Kernel Interpolation for Scalable Structured Gaussian Processes, Wilson and Nickisch 2015,
-        arXiv:1503.01057. Thoughts on Massively Scalable Gaussian Processes, Wilson, Dann and
-        Nickisch 2015, arXiv:1511.01870.
     """
 
     spec: GridSpec
@@ -161,8 +141,9 @@ class GridPosterior(Posterior):
 
     def loss(self, h: Tensor, y: Tensor) -> Tensor:
         """``[(y − m(h))² + v(h)] / 2σ²``, one value per row ``(n,)``; see :meth:`Posterior.loss`."""
-        fused = type(self.likelihood) is Gaussian and not y.requires_grad
-        if not fused or not (h.requires_grad and torch.is_grad_enabled()):
+        # The fused loss is the Gaussian one.
+        fused = type(self.likelihood) is Gaussian and h.requires_grad
+        if not (fused and torch.is_grad_enabled()):
             return super().loss(h, y)
         self._check(h)
         targets = y.to(self.mean_grid).reshape(len(h), len(self.noise))
@@ -184,11 +165,5 @@ class GridPosterior(Posterior):
     def _check(self, h: Tensor) -> None:
         if h.ndim != 2 or h.shape[1] != self.spec.dim:
             raise ValueError(f"h has shape {tuple(h.shape)}, expected (n, {self.spec.dim})")
-        if (h.is_cuda and h.requires_grad) or h.numel() == 0:
-            return
-        reach = float(h.detach().abs().max())
-        if not reach <= 1.0:
-            raise ValueError(
-                f"h reaches {reach:g}, expected points inside the box [-1, 1]^{self.spec.dim}, "
-                "where the grid is: scale them, or squash them with tanh as seqgp's own head does"
-            )
+        if not (h.is_cuda and h.requires_grad):
+            self.spec.require_inside(h, "h")

@@ -1,4 +1,9 @@
-"""The prior on a grid: its variance is the same polynomial in every cell."""
+"""The prior between grid points, and the slopes of forms in K_UU.
+
+The prior's variance ``wᵀK_UU w`` is the same polynomial in every cell, so its value at a cell's six
+nodes gives all of it, and only the first four entries of a Toeplitz column have a part in it. The
+slope of any form ``Σ M_ik (K_UU)_ik`` in the first column of a factor is a sum along diagonals.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,12 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from .interpolation import NODES, STENCIL, GridSpec, node_weights, weights
-from .toeplitz import toeplitz
+from seqgp.inference.grid.interpolation import NODES, STENCIL, node_weights, weights
+from seqgp.inference.grid.kernel_matrix import apply_each, toeplitz
 
 __all__ = [
-    "interp",
+    "bilinear_slopes",
+    "diagonal_sums",
     "least_prior_variance",
     "prior_at_nodes",
     "prior_covariance",
@@ -36,12 +42,8 @@ def prior_at_nodes(columns: Tensor, count: int) -> Tensor:
     """``wᵀK_UU w`` at ``count`` nodes a dimension, columns ``(components, d, size)``: ``(count,) * d``."""
     factors = columns[..., :STENCIL] @ _by_lag(columns.device).T  # (components, d, 6)
     repeats = -(-count // (NODES - 1))  # each cell has the same, and the last node is a grid point
-    return sum_of_products(factors.repeat(1, 1, repeats)[..., :count])
-
-
-def sum_of_products(factors: Tensor) -> Tensor:
-    """``Σ_q ⊗_j factors[q, j]``: ``(components, d, k)`` → ``(k,) * d``."""
-    total = factors.new_zeros((factors.shape[-1],) * factors.shape[1])
+    factors = factors.repeat(1, 1, repeats)[..., :count]
+    total = factors.new_zeros((count,) * factors.shape[1])
     for component in factors:
         product = component[0]
         for factor in component[1:]:
@@ -63,8 +65,17 @@ def least_prior_variance(columns: Tensor) -> Tensor:
     return least.prod(-1).sum()
 
 
+def prior_covariance(columns: Tensor, rows: list[Tensor]) -> Tensor:
+    """``W K_UU Wᵀ`` of a few rows from ``interp``, ``(…, n, n)``; columns ``(…, components, d, size)``."""
+    parts = []
+    for component in toeplitz(columns).unbind(-4):
+        pairs = zip(component.unbind(-3), rows, strict=True)
+        parts.append(torch.stack([row @ factor @ row.T for factor, row in pairs]).prod(0))
+    return torch.stack(parts).sum(0)
+
+
 def trace(columns: Tensor, nodes: Tensor) -> Tensor:
-    """``Σ_i k(h_i, h_i)`` over the rows behind node weights ``(nodes,) * d``."""
+    """``tr(S K_UU) = Σ_i k(h_i, h_i)`` over the rows behind node weights ``(nodes,) * d``."""
     return (prior_at_nodes(columns, NODES - 1) * _per_local_node(nodes)).sum()
 
 
@@ -92,26 +103,23 @@ def _per_local_node(nodes: Tensor) -> Tensor:
     return nodes
 
 
-def interp(spec: GridSpec, h: Tensor) -> list[Tensor]:
-    """One-dimensional interpolation matrices of ``h`` ``(n, d)``, ``(n, size)`` per dimension."""
-    cell, s = spec.locate(h)
-    w = weights(s)
-    out = []
-    for j in range(spec.dim):
-        column = cell[:, j, None] + torch.arange(STENCIL, device=h.device)
-        out.append(w.new_zeros(len(h), spec.size).scatter(1, column, w[:, j]))
+def diagonal_sums(matrix: Tensor) -> Tensor:
+    """Slope of ``Σ_ik M_ik T_ik`` in the first column of a Toeplitz T: ``(g, g)`` → ``(g,)``."""
+    g = len(matrix)
+    # Rows of 2g read as rows of 2g - 1 shift by one each: the diagonals become columns.
+    padded = torch.nn.functional.pad(matrix.flip(1), (0, g))
+    sums = padded.flatten()[: g * (2 * g - 1)].reshape(g, 2 * g - 1).sum(0)
+    upper, lower = sums[g - 1 :], sums[:g].flip(0)
+    return torch.cat([upper[:1], upper[1:] + lower[1:]])
+
+
+def bilinear_slopes(columns: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Slopes of ``Σ_k x_kᵀ K_UU y_k`` in all columns ``(components, d, g)``; x, y ``(k, g, …, g)``."""
+    out = torch.empty_like(columns)
+    for q, factors in enumerate(toeplitz(columns)):
+        for j in range(len(factors)):
+            others = [None if axis == j else factor for axis, factor in enumerate(factors)]
+            left = x.movedim(j + 1, 0).flatten(1)
+            right = apply_each(others, y).movedim(j + 1, 0).flatten(1)
+            out[q, j] = diagonal_sums(left @ right.T)
     return out
-
-
-def prior_covariance(columns: Tensor, rows: list[Tensor]) -> Tensor:
-    """``W K_UU Wᵀ`` of a few rows from :func:`interp`, ``(…, n, n)``.
-
-    Columns are ``(…, components, d, size)``.
-    """
-    parts = []
-    for component in toeplitz(columns).unbind(-4):
-        factors = [
-            row @ factor @ row.T for factor, row in zip(component.unbind(-3), rows, strict=True)
-        ]
-        parts.append(torch.stack(factors).prod(0))
-    return torch.stack(parts).sum(0)

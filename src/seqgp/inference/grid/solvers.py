@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,11 +11,9 @@ from torch import Tensor
 
 from seqgp.exceptions import NotPositiveDefiniteError
 
-__all__ = ["LogDeterminant", "Solution", "cholesky", "conjugate_gradients", "lanczos_logdet"]
+__all__ = ["Solution", "cholesky", "conjugate_gradients", "lanczos_logdet"]
 
 Operator = Callable[[Tensor], Tensor]
-
-
 _JITTERS = (0.0, 1e-14, 1e-12, 1e-10)  # relative to the largest diagonal entry
 
 
@@ -49,11 +48,6 @@ class Solution:
     """Largest of ``‖b - Cx‖ / ‖b‖``, recomputed at the end from its definition."""
     converged: bool
 
-    @property
-    def status(self) -> str:
-        """``"converged"`` or ``"max iterations"``."""
-        return "converged" if self.converged else "max iterations"
-
 
 def conjugate_gradients(
     apply: Operator,
@@ -65,13 +59,17 @@ def conjugate_gradients(
 ) -> Solution:
     """Solve ``C x = b`` for rows ``rhs`` ``(k, n)``, C symmetric positive definite.
 
-    A guess is used for the rows where it beats zero.
+    Args:
+        apply: products with C.
+        precondition: products with an approximation of its inverse.
+        rhs: right-hand sides.
+        guess: where to start, in the rows where that beats zero.
+        tolerance: relative residual at which to stop.
+        max_iterations: at which to give up.
 
     References:
         Methods of Conjugate Gradients for Solving Linear Systems, Hestenes and Stiefel 1952.
     """
-    if not len(rhs):
-        return Solution(rhs, 0, 0.0, True)
     scale = rhs.norm(dim=1, keepdim=True)
     scale = torch.where(scale > 0, scale, torch.ones_like(scale))
     x, r = torch.zeros_like(rhs), rhs.clone()
@@ -101,17 +99,8 @@ def conjugate_gradients(
     return Solution(x, iterations, residual, residual <= 10.0 * tolerance)
 
 
-@dataclass(frozen=True)
-class LogDeterminant:
-    """A stochastic estimate."""
-
-    value: Tensor
-    error: float
-    """Standard error over the probes, in the units of the value."""
-
-
-def lanczos_logdet(apply: Operator, probes: Tensor, max_steps: int) -> LogDeterminant:
-    """``log|B|`` of a symmetric positive definite B by quadrature on probes ``(k, n)`` of ±1.
+def lanczos_logdet(apply: Operator, probes: Tensor, max_steps: int) -> tuple[Tensor, float]:
+    """``log|B|`` of a symmetric positive definite B, and its standard error over the probes.
 
     Stops when three more steps change the estimate by less than a hundredth of its own standard
     error over the probes.
@@ -125,26 +114,25 @@ def lanczos_logdet(apply: Operator, probes: Tensor, max_steps: int) -> LogDeterm
     alphas: list[Tensor] = []
     betas: list[Tensor] = []
     last: Tensor | None = None
-    estimates = probes.new_zeros(len(probes))
-    for step in range(1, min(max_steps, n) + 1):
+    most = min(max_steps, n)
+    for step in range(1, most + 1):
         w = apply(q)
         alphas.append((w * q).sum(1))
         for v in basis:  # against all: otherwise rounding brings back directions already seen
             w = w - (w * v).sum(1, keepdim=True) * v
         beta = w.norm(dim=1)
         exhausted = bool((beta <= 1e-10 * alphas[0].abs()).all())
-        if exhausted or step % 3 == 0 or step == min(max_steps, n):
+        if exhausted or step % 3 == 0 or step == most:
             estimates = n * _quadrature(alphas, betas)
-            settled = last is not None and bool(
-                (estimates - last).mean().abs() <= 0.01 * _standard_error(estimates) + 1e-9
-            )
-            if exhausted or settled:
+            error = estimates.std() / len(estimates) ** 0.5
+            change = math.inf if last is None else float((estimates - last).mean().abs())
+            if exhausted or change <= 0.01 * float(error) + 1e-9:
                 break
             last = estimates
         betas.append(beta)
         q = w / beta.clamp_min(1e-300).unsqueeze(1)
         basis.append(q)
-    return LogDeterminant(estimates.mean().to(probes), float(_standard_error(estimates)))
+    return estimates.mean().to(probes), float(error)
 
 
 def _quadrature(alphas: list[Tensor], betas: list[Tensor]) -> Tensor:
@@ -157,8 +145,3 @@ def _quadrature(alphas: list[Tensor], betas: list[Tensor]) -> Tensor:
     smallest = torch.finfo(value.dtype).tiny
     estimates: Tensor = (vector[:, 0].square() * value.clamp_min(smallest).log()).sum(1)
     return estimates
-
-
-def _standard_error(estimates: Tensor) -> Tensor:
-    count = len(estimates)
-    return estimates.std() / count**0.5 if count > 1 else estimates.abs().sum() * float("nan")

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 
 import torch
 from torch import Tensor
 
-from .interpolation import (
+from seqgp.inference.grid.interpolation import (
     NODES,
     STENCIL,
     GridSpec,
     add_rows,
     basis,
     chunk_rows,
+    node_weights,
     powers,
     tensor_rows,
 )
-from .stencil import Stencil, stencil_from_nodes
 
 __all__ = ["GridStatistics", "accumulate"]
 
@@ -49,21 +51,12 @@ class GridStatistics:
     @cached_property
     def operator(self) -> Stencil:
         """Products with ``S``, for the iterative path; made at first use."""
-        return Stencil(self.S)
+        return Stencil(self.nodes)
 
     @property
     def outputs(self) -> int:
         """How many targets a row has."""
         return len(self.yy)
-
-    @property
-    def S(self) -> Tensor:
-        """``WᵀW`` by offset, ``(size, 4, size, 7, …)``: entry ``[i, o]`` couples i and i + offset.
-
-        Offsets run over 0…3 in the first dimension (the rest is its mirror image) and -3…3 in the
-        others. Made anew at each call, at a cost free of n.
-        """
-        return stencil_from_nodes(self.nodes)
 
     def transform(self, matrix: Tensor) -> GridStatistics:
         """Statistics of the same points with targets ``y matrixᵀ``; matrix ``(outputs, outputs)``."""
@@ -114,7 +107,13 @@ class GridStatistics:
 
 
 def accumulate(spec: GridSpec, H: Tensor, y: Tensor) -> GridStatistics:
-    """Statistics of ``H`` ``(n, d)`` and ``y`` ``(n, outputs)``, in chunks of bounded memory."""
+    """Statistics of rows, in chunks of bounded memory.
+
+    Args:
+        spec: the grid.
+        H: latent points in the box, ``(n, d)``.
+        y: targets, ``(n, outputs)``.
+    """
     points, targets = H.detach(), y.detach().to(torch.float64)
     outputs = y.shape[1]
     quadratic, linear = NODES**spec.dim, STENCIL**spec.dim
@@ -162,3 +161,71 @@ def _fold(local: Tensor, step: int) -> Tensor:
             out[k::step][:cells] += local[:, k]
         local = out.movedim(0, j)
     return local.contiguous()
+
+
+class Stencil:
+    """Products with ``S = WᵀW`` by a sparse matrix with rows of equal length.
+
+    Two grid points share a row of data only if they are at most three steps apart in each dimension,
+    so S has 7^d entries per point. Half of them are worked out, the others follow by symmetry.
+    """
+
+    def __init__(self, nodes: Tensor) -> None:
+        dim, blocks = nodes.ndim, _by_offset(nodes)
+        size = blocks.shape[-1]
+        points, span = size**dim, STENCIL - 1
+        width = (2 * span + 1) ** dim
+        flat = torch.arange(points, dtype=torch.int32, device=nodes.device)
+        flat = flat.reshape((size,) * dim)
+        # What would lie outside the grid points at the row itself, with a value of zero.
+        columns = flat.unsqueeze(-1).repeat(*(1,) * dim, width)
+        values = nodes.new_zeros(*flat.shape, width)
+        for stored in product(*(range(count) for count in blocks.shape[:dim])):
+            shift = tuple(_offsets(j)[k] for j, k in enumerate(stored))
+            here = tuple(slice(max(0, -o), max(0, size - max(0, o))) for o in shift)
+            there = tuple(slice(max(0, o), max(0, size - max(0, -o))) for o in shift)
+            slot = 0  # number of the offset among all 7^d; that of the opposite is 7^d - 1 less it
+            for o in shift:
+                slot = slot * (2 * span + 1) + o + span
+            values[..., slot][here] = blocks[stored][here]
+            columns[..., slot][here] = flat[there]
+            if shift[0] > 0:  # the opposite offset is left to symmetry
+                values[..., width - 1 - slot][there] = blocks[stored][here]
+                columns[..., width - 1 - slot][there] = flat[here]
+        rows = torch.arange(0, points * width + 1, width, dtype=torch.int32, device=nodes.device)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # torch calls its CSR layout "beta"
+            self._matrix = torch.sparse_csr_tensor(
+                rows, columns.flatten(), values.flatten(), (points, points)
+            )
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        """``S x`` for ``x`` ``(k, size, …, size)``."""
+        return (self._matrix @ x.flatten(1).T).T.reshape(x.shape)
+
+
+def _offsets(j: int) -> range:
+    """Stored offsets of dimension j: half of them in the first, by symmetry."""
+    return range(-(STENCIL - 1) if j else 0, STENCIL)
+
+
+def _by_offset(nodes: Tensor) -> Tensor:
+    """``S`` from node weights ``(nodes,) * d``, ``(4, 7, …, size, size, …)``.
+
+    Offsets from a grid point run over 0…3 in the first dimension and -3…3 in the others.
+    """
+    w, x = node_weights(nodes.device), nodes
+    for j in range(nodes.ndim):
+        offsets, rest, cells = _offsets(j), x.shape[1:], (len(x) - 1) // (NODES - 1)
+        pairs = [(p, q) for p in range(STENCIL) for q in range(STENCIL) if q - p in offsets]
+        x = x.reshape(len(x), -1)
+        weights = torch.stack([w[:, p] * w[:, q] for p, q in pairs])  # (pairs, 6)
+        terms = weights @ x[:-1].reshape(cells, NODES - 1, -1)
+        out = x.new_zeros(cells + 3, len(offsets), x.shape[1])
+        for k, (p, q) in enumerate(pairs):
+            out[p : p + cells, offsets.index(q - p)] += terms[:, k]
+        out[-2, offsets.index(0)] += x[-1]  # the last node is the box's last grid point
+        # The done dimension goes to the back: after all of them the order is the first again.
+        x = out.reshape(*out.shape[:2], *rest).movedim((0, 1), (-2, -1))
+    axes = range(x.ndim)
+    return x.permute(*axes[1::2], *axes[0::2])

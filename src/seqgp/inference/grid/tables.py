@@ -16,13 +16,17 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .eigenbasis import Component, Eigenbasis
-from .interpolation import NODES, STENCIL, GridSpec, add_rows, basis, chunk_rows, powers
-from .pairs import Pairs
+from seqgp.inference.grid.interpolation import (
+    NODES,
+    STENCIL,
+    GridSpec,
+    basis,
+    chunk_rows,
+    powers,
+    tensor_basis,
+)
 
-__all__ = ["Tables", "cell_rows", "first_order", "variance_at_nodes"]
-
-_CHUNK = 2**22  # numbers in the largest temporary: 32 MiB
+__all__ = ["Tables", "cell_rows", "row_losses"]
 
 
 def cell_rows(mean: Tensor, variance: Tensor) -> Tensor:
@@ -39,40 +43,6 @@ def _windows(x: Tensor, window: int, step: int) -> Tensor:
     for j in range(d):
         x = x.unfold(j + 1, window, step)
     return x.movedim(0, d).reshape(-1, x.shape[0], window**d)
-
-
-def variance_at_nodes(basis: Eigenbasis, covariance: Tensor) -> Tensor:
-    """``φᵀΣφ`` at all nodes, ``(nodes,) * d``, for the weights' covariance Σ ``(rank, rank)``."""
-    total: Tensor | None = None
-    for q, own in enumerate(basis.components):
-        for p in range(q, len(basis.components)):
-            other = basis.components[p]
-            block = covariance[basis.slices[q], basis.slices[p]]
-            part = _quadratic(own, other, block if p == q else 2.0 * block)
-            total = part if total is None else total + part
-    assert total is not None  # a kernel has at least one component
-    return total
-
-
-def _quadratic(own: Component, other: Component, block: Tensor) -> Tensor:
-    """``Σ_ab φ_a block_ab φ_b`` at all nodes: dimension 0 by hand, the others as pairs."""
-    pairs = Pairs(own, other, 0)
-    place = own.others(0)[1].to(block.device)
-    tuples, each = other.others(0)
-    end = each.to(block.device)
-    member = block.new_zeros(len(end), len(tuples))  # column → its tuple
-    member.scatter_(1, end.unsqueeze(1), 1.0)
-    column = other.at_nodes[0][:, other.where[0]]
-    slots = torch.empty(len(pairs.slots), len(tuples), dtype=torch.long, device=block.device)
-    slots[:, end] = pairs.slots  # columns of one tuple share a slot
-    padded = block.new_zeros(len(slots), own.vectors[0].shape[1], block.shape[1])
-    padded[place, own.where[0]] = block
-    sums = block.new_zeros(pairs.count, len(column))
-    step = max(1, _CHUNK // column.numel())
-    for rows, slot in zip(padded.split(step), slots.split(step), strict=True):
-        local = ((own.at_nodes[0] @ rows) * column) @ member  # (tuples, nodes, tuples of other)
-        add_rows(sums, slot.flatten(), local.mT.flatten(0, 1))
-    return pairs.spread(sums.T)
 
 
 @dataclass(frozen=True)
@@ -167,3 +137,97 @@ def _product(x: Tensor, factor: Tensor) -> Tensor:
     if x.is_cuda:
         return (x.unsqueeze(-1) * factor.unsqueeze(1)).sum(-2)
     return torch.bmm(x, factor)
+
+
+def row_losses(tables: Tables, h: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+    """``Σ_o weight_o [(y_o − m_o(h))² + v_o(h)]``, ``(n,)``, differentiable once in ``h`` and ``y``.
+
+    Value and slopes are found together, so that the backward pass is one product. A mini-batch is
+    small, and on a GPU its time is that of launching kernels, not of their work: arithmetic is spent
+    to have few of them.
+
+    Args:
+        tables: of the posterior.
+        h: latent points in the box, ``(n, d)``.
+        y: targets in float64, ``(n, outputs)``.
+        weight: of each output, ``(outputs,)``.
+    """
+    return _losses(h, y, tables, weight)
+
+
+class _Losses(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, y: Tensor, tables: Tables, weight: Tensor) -> Tensor:
+        width = tables.rows.shape[1] * tables.rows.shape[2]
+        # One contraction holds factors of every dimension, for the value and for every slope.
+        step = chunk_rows((1 + h.shape[1]) ** 2 * width if h.is_cuda else width, h.device)
+        if len(h) <= step:
+            both, residual = _with_slopes(tables, h, y, weight)
+        else:
+            chunks = zip(h.split(step), y.split(step), strict=True)
+            found = [_with_slopes(tables, *chunk, weight) for chunk in chunks]
+            both = torch.cat([losses for losses, _ in found])
+            residual = torch.cat([residuals for _, residuals in found])
+        slope_in_y = 2.0 * weight * residual if ctx.needs_input_grad[1] else None
+        ctx.save_for_backward(both[:, 1:], slope_in_y)
+        ctx.dtype = h.dtype
+        return both[:, 0]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        slopes, slope_in_y = ctx.saved_tensors
+        # Product and conversion, if h is float32, in one kernel.
+        in_h = torch.empty(slopes.shape, dtype=ctx.dtype, device=slopes.device)
+        torch.mul(grad.unsqueeze(1), slopes, out=in_h)
+        return in_h, None if slope_in_y is None else grad.unsqueeze(1) * slope_in_y, None, None
+
+
+_losses: Callable[[Tensor, Tensor, Tables, Tensor], Tensor] = _Losses.apply
+
+
+def _with_slopes(tables: Tables, h: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Loss and its slopes in ``h``, ``(n, 1 + d)``, and residuals ``(n, outputs)``."""
+    if h.is_cuda:
+        return _combine(*_one_contraction(tables, h), y, tables.floor, weight)
+    mean, variance = tables.local(h, variance=True, slopes=True)
+    assert variance is not None  # asked for
+    both, residual = _combine(mean, variance, y, tables.floor, weight)
+    return both.index_select(1, first_order(tables.spec.dim, h.device)), residual
+
+
+def _combine(
+    mean: Tensor, variance: Tensor, y: Tensor, floor: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor]:
+    """From values and slopes ``(n, outputs, k)`` of both, which it overwrites.
+
+    To those of the loss, ``(n, k)``, and residuals ``(n, outputs)``.
+    """
+    residual = y - mean[..., 0]
+    variance[..., 0].clamp_(min=floor)  # as in a prediction
+    # With -r/2 for the mean's value one formula serves values and slopes: v + r², v' - 2 r m'.
+    torch.mul(residual, -0.5, out=mean[..., 0])
+    both = torch.addcmul(variance, residual.unsqueeze(-1), mean, value=-2.0)
+    return weight @ both, residual
+
+
+def _one_contraction(tables: Tables, h: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance with their slopes, ``(n, outputs, 1 + d)``, by the fewest kernels.
+
+    Every weight of a row is made at once, and mean and variance are contracted together.
+    """
+    dim, cells = tables.spec.dim, tables.spec.cells
+    cell, s = tables.spec.locate(h)
+    rows = tables.rows.index_select(0, tables.spec.flat(cell))
+    factors = torch.bmm(powers(s).transpose(0, 1), tensor_basis(dim, cells, h.device))
+    weights = factors.prod(0).unflatten(-1, (1 + dim, -1))
+    both = (rows.unsqueeze(2) * weights.unsqueeze(1)) @ _halves(dim, h.device)
+    return both[..., 0], both[..., 1]
+
+
+@lru_cache(maxsize=16)
+def _halves(dim: int, device: torch.device) -> Tensor:
+    """Which entries of a row are of the mean, and which of the variance: ``(4^d + 7^d, 2)``."""
+    with torch.inference_mode(False):  # kept, and used where gradients are on
+        mean = torch.arange(STENCIL**dim + NODES**dim) < STENCIL**dim
+        return torch.stack([mean, ~mean], 1).to(device, torch.float64)
