@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from seqgp.gp import GP, Statistics, register
 from seqgp.inference import ExactPosterior, GridPosterior, Inference, Posterior
 from seqgp.kernels import build_kernel, log_greater_than
-from seqgp.likelihoods import Gaussian
+from seqgp.likelihoods import Gaussian, Likelihood
 
 __all__ = [
     "Coregion",
@@ -180,7 +180,7 @@ class Given(Gaussian):
     def noise(self) -> Tensor:
         return self.given
 
-    def frozen(self) -> Gaussian:
+    def frozen(self) -> Likelihood:
         return Gaussian(outputs=self.outputs).frozen()
 
 

@@ -162,17 +162,17 @@ def test_writing_checkpoints_changes_nothing(path):
 
 
 @pytest.mark.parametrize(
-    ("logdet", "theta_steps", "refresh"),
+    ("theta_steps", "refresh"),
     [
-        ("lanczos", 2, "epoch"),
-        ("lanczos", 0, "epoch"),
-        ("lanczos", 1, 20),  # never in four epochs: solves to evaluate follow one another
-        ("scaled-eigenvalues", 2, 3),  # every solve can start from the one before
+        (2, "epoch"),
+        (0, "epoch"),
+        (1, 20),  # never in four epochs: solves to evaluate follow one another
+        (2, 3),  # every solve can start from the one before
     ],
 )
-def test_iterative_solves_resume_exactly(monkeypatch, path, logdet, theta_steps, refresh):
+def test_iterative_solves_resume_exactly(monkeypatch, path, theta_steps, refresh):
     """A rough kernel and few eigenvectors: conjugate gradients, which can start where others ended."""
-    few = partial(Grid, logdet=logdet, rank_cap=8, probes=4)
+    few = partial(Grid, solver="iterative", rank_cap=8, probes=4)
     monkeypatch.setitem(INFERENCES._items, "grid", few)
     X, y = data()
     gp = GP("matern12", inference="grid", grid_size=12)

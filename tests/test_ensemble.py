@@ -26,11 +26,12 @@ from seqgp import (
     save,
 )
 from seqgp.distributions import Gaussian, mixture
-from seqgp.fitting import _ensemble, _Trial
+from seqgp.fitting import _ensemble
 from seqgp.io import read, write
 from seqgp.metrics import nlpd
 from seqgp.report.findings import gather
 from seqgp.training import Trained
+from seqgp.trial import Trial
 
 SAME = dict(random_state=0, progress=False)
 
@@ -66,7 +67,7 @@ def bare(fitted):
 
 
 def trial(score):
-    return _Trial(torch.nn.Module(), None, Trained([], 1, score, None, None, False), 0, 0)
+    return Trial(torch.nn.Module(), None, Trained([], 1, score, None, None, False), 0, 0)
 
 
 def test_those_that_are_nearly_as_good_as_the_best_are_kept():
