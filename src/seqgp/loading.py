@@ -98,7 +98,9 @@ def _forecaster(header: Any, shelf: Shelf) -> Forecaster:
         raise ArtifactError("in its header, there is no forecaster with an estimator and a state")
     template = header["template"]
     options = arguments(Forecaster, header["options"], "Forecaster")
-    model = None if template is None else unfitted(template["kind"], template["options"])
+    model = (
+        None if template is None else unfitted(template["kind"], template["options"], shelf.numbers)
+    )
     forecaster = Forecaster(**options, model=model)
     layout, inputs = forecaster.layout, header["inputs_only"]
     found = header["estimator"]["fitted"]
