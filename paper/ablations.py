@@ -32,10 +32,7 @@ _SCORES = {"rmse_z": 4, "nlpd": 3, "crps": 4, "cov50": 3, "cov95": 3}  # and the
 PIECES = {
     "": "all pieces",
     "mixing": "one training, no ensemble",
-    "quieter": "signal variances as trained",
-    "share": "the GP beside the readout not shrunk",
-    "slope": "not shrunk towards the linear mean",
-    "shift": "no shift of the level",
+    "shift": "no correction of the level",
     "shape": "no noise network",
     "tails": "Gaussian instead of Student's t",
     ALL: "no calibration, one training",
@@ -135,7 +132,8 @@ def _variants(cell: Cell, part: Parts, quick: bool) -> dict[str, float]:
     scale = train.y.std(0)
     found: dict[str, float] = {}
     for piece in PIECES:
-        variant = without(model, piece, train, validation).update(validation)
+        variant = without(model.fitted_, piece, train, validation)
+        variant = variant.updated(validation, validation.y)
         scores = calibration.score(predictive_of(variant, test), test.y, scale)
         found |= {f"{name}/{piece}": scores[name] for name in _SCORES}
     return found

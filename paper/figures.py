@@ -72,7 +72,8 @@ def performance_scores(cell: Cell, quick: bool = False) -> Row:
     else:
         recipe = recipe_of(_DATASET, model, _MODE, quick) | {"hidden": int(units)}
         fitted = fit(build(model, recipe, seed), train, validation)
-        best = fitted.history_[fitted.history_.epoch == fitted.best_epoch_]
+        record = fitted.fitted_.members[0].record
+        best = record.history[record.history.epoch == record.best_epoch]
         nlml = float(best.nlml.iloc[0]) if len(best) else np.nan
     return {**scores(predicted(fitted, test), test.y, scale), "nlml": nlml}
 

@@ -5,7 +5,6 @@ All calls of the estimators' interface are here, but for free simulation (:mod:`
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +15,22 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
 
+import paper.peephole
+import paper.schedules
+import paper.surrogates  # noqa: F401 (recipes may name what these three register)
 from paper.predictive import Predictive, Student, WithIntervals
 from paper.recipes import Recipe
-from seqgp import SequenceGP, SequenceNet, TrainingWarning, WindowSet
+from seqgp import (
+    GP,
+    Calibration,
+    Fitted,
+    SequenceGP,
+    SequenceNet,
+    Training,
+    TrainingWarning,
+    WindowSet,
+)
+from seqgp.encoders import ENCODERS, Encoder
 from seqgp.forecasting import fit_linear
 from seqgp.metrics import coverage, nlpd, rmse
 
@@ -28,6 +40,7 @@ __all__ = [
     "Persistence",
     "RidgeModel",
     "build",
+    "encoder_of",
     "fit",
     "fit_twice",
     "predicted",
@@ -51,14 +64,40 @@ Model = TypeVar("Model", bound=_Trainable)
 def build(model: str, recipe: Recipe, seed: int, device: str = "auto") -> SequenceGP | SequenceNet:
     """The unfitted estimator of a recipe.
 
+    A recipe is flat: each option goes to the object that has one of its name, and those of the estimator
+    itself are left. The number of trainings, ``restarts`` in a recipe, is ``members`` there.
+
     Args:
         model: an encoder's name, with ``gp-`` before it for a GP model.
         recipe: options, see :mod:`paper.recipes`.
         seed: of the initial weights and the order of mini-batches.
         device: ``"cpu"``, ``"cuda"`` or ``"auto"``.
     """
-    kind = SequenceGP if model.startswith("gp-") else SequenceNet
-    return kind(**recipe, random_state=int(seed), device=device, progress=False)
+    rest = dict(recipe)
+    encoder = encoder_of(rest)
+    training = Training(**_taken(rest, Training()))
+    members = rest.pop("restarts", 1)
+    rest |= {"random_state": int(seed), "device": device, "progress": False}
+    if model.startswith("gp-"):
+        gp = GP(**_taken(rest, GP()))
+        return SequenceGP(encoder, gp=gp, training=training, members=members, **rest)
+    return SequenceNet(encoder, training=training, members=members, **rest)
+
+
+def encoder_of(recipe: Recipe) -> Encoder:
+    """The encoder of a recipe, whose options are removed from it.
+
+    Args:
+        recipe: options, see :mod:`paper.recipes`.
+    """
+    kind = ENCODERS[recipe.pop("encoder")]
+    return kind(**_taken(recipe, kind()))
+
+
+def _taken(recipe: Recipe, options: Encoder | GP | Training) -> Recipe:
+    """Those of the recipe that the object has, removed from the recipe."""
+    names = options.get_params(deep=False)
+    return {name: recipe.pop(name) for name in list(recipe) if name in names}
 
 
 @contextmanager
@@ -100,29 +139,40 @@ def predicted(model: Any, windows: WindowSet) -> Student:
     """The predictive distribution of a fitted model's mean and deviation.
 
     Args:
-        model: an estimator or a baseline.
+        model: an estimator, what it has fitted, or a baseline.
         windows: to predict the targets of.
     """
+    if isinstance(model, SequenceGP | SequenceNet):
+        model = model.fitted_
+    if isinstance(model, Fitted):
+        return model.predict(windows)
     mean, std = model.predict(windows, return_std=True)
-    return Student(mean, std, getattr(model, "dof_", math.inf))
+    return Student(mean, std)
 
 
 def predictive_of(model: Any, windows: WindowSet) -> Predictive:
     """The predictive distribution of a fitted model, with the intervals that the model itself makes.
 
     Args:
-        model: an estimator, a baseline or a rival of :mod:`paper.rivals`.
+        model: an estimator, what it has fitted, a baseline or a rival of :mod:`paper.rivals`.
         windows: to predict the targets of.
     """
     if hasattr(model, "predictive"):
         found: Predictive = model.predictive(windows)
         return found
     one = predicted(model, windows)
-    if isinstance(model, SequenceGP | SequenceNet) and model.said_.scores is not None:
-        return WithIntervals(
-            one.mean, one.std, one.dof, intervals=lambda level: model.interval(windows, level)
-        )
+    fitted = model.fitted_ if isinstance(model, SequenceGP | SequenceNet) else model
+    if isinstance(fitted, Fitted) and fitted.calibration.scores is not None:
+        return _with_conformal_intervals(one, fitted.calibration)
     return one
+
+
+def _with_conformal_intervals(one: Student, calibration: Calibration) -> WithIntervals:
+    def interval(level: float) -> tuple[Array, Array]:
+        half = calibration.radius(level).reshape(one.mean.shape[1:]) * one.std
+        return one.mean - half, one.mean + half
+
+    return WithIntervals(one.mean, one.std, one.dof, intervals=interval)
 
 
 def scores(predicted: Student, y: Array, scale: Array | float) -> dict[str, float]:

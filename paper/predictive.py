@@ -13,7 +13,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from seqgp.student import Student
+
+from seqgp.distributions import Student
 
 __all__ = ["Empirical", "Predictive", "Student", "WithIntervals", "pit_error"]
 

@@ -1,14 +1,14 @@
 """Rival error bars, each on the same encoder and trained by the same loop as the estimators.
 
-They are built from public parts of :mod:`seqgp` only: its encoders, its training loop, and a layer and a
-head of their own. A rival is made of a recipe (options of :class:`seqgp.SequenceNet`), a seed and a device,
-has ``fit(train, validation)``, and ``predictive(windows)`` returns its predictions.
+They are built from public parts of :mod:`seqgp` only: its encoders, its training loop, and a network and
+a layer of their own. A rival is made of a recipe (of a plain network, see :mod:`paper.recipes`), a seed and
+a device, has ``fit(train, validation)``, and ``predictive(windows)`` returns its predictions.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -17,15 +17,23 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from paper.density import Density, GaussianHead, VariationalHead, split
-from paper.models import build
+from paper.density import (
+    Density,
+    DensityHead,
+    DensityNetwork,
+    GaussianHead,
+    VariationalHead,
+    split,
+)
+from paper.models import build, encoder_of
 from paper.predictive import Empirical, Predictive, Student
 from paper.recipes import Recipe
-from seqgp import Standardizer, WindowSet
-from seqgp.encoders import ScaledLinear, Skip, build_encoder, width_of
-from seqgp.inference import Readout
+from seqgp import Standardizer, Training, WindowSet
+from seqgp.data import TensorWindows
+from seqgp.encoders import Network, ScaledLinear, encode, width_of
+from seqgp.estimators import resolve_device
 from seqgp.means import fit_mean
-from seqgp.training import Layer, Part, Settings, encode, train
+from seqgp.training import Layer, Part, Plain, train
 
 __all__ = [
     "RIVALS",
@@ -41,74 +49,72 @@ Array = NDArray[np.float64]
 _ROWS = 1024
 
 
-class _Head(Protocol):
-    """What follows the encoder: a module that takes its unit from the targets first."""
-
-    def measure(self, y: Tensor) -> None: ...
-
-    def to(self, device: torch.device) -> Any: ...
-
-
 class _Net:
-    """An encoder with a head of its own, trained as :class:`seqgp.SequenceNet` is, same seeds included.
+    """An encoder with an end of its own, trained as :class:`seqgp.SequenceNet` is, same seeds included.
 
-    Subclasses set ``head``, ``layer`` and ``select``, and make predictions of the network's output.
+    Subclasses set ``layer`` and ``select``, make the network, and make predictions of its output.
     """
 
-    head: Callable[[int, int], _Head]
-    layer: Callable[[], Layer]
+    layer: Callable[[int], Layer]
+    """From the number of outputs."""
     select: str
 
     def __init__(self, recipe: Recipe, seed: int = 0, device: str = "auto") -> None:
         self.recipe, self.seed = recipe, seed
-        auto = "cuda" if torch.cuda.is_available() else "cpu"
-        self.device = torch.device(auto if device == "auto" else device)
+        self.device = resolve_device(device)
 
     def fit(self, windows: WindowSet, validation: WindowSet) -> Self:
         """Train from as many random weights as the recipe says; keep the best on validation rows."""
         self.x_scaler, self.y_scaler = Standardizer.fit(windows.rows()), Standardizer.fit(windows.y)
-        z = torch.as_tensor(self.y_scaler.transform(windows.y), device=self.device)
         name = self.recipe.get("mean", "zero")
-        self.mean = fit_mean(name, self._inputs(windows), z.reshape(len(z), -1))
+        self.mean = fit_mean(name, self._inputs(windows), self._targets(windows))
         part, held = self._part(windows), self._part(validation)
-        options = {name: value for name, value in self.recipe.items() if name in _SETTINGS}
-        settings = Settings(**options | {"select": self.select, "calibrate": False})
+        options = {name: value for name, value in self.recipe.items() if name in _TRAINING}
+        settings = Training(**options | {"select": self.select})
         seed = int(check_random_state(self.seed).randint(2**31 - 1))
         trainings = []
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             for start in range(self.recipe.get("restarts", 1)):
                 torch.manual_seed(seed + start)
                 generator = torch.Generator().manual_seed(seed + start)
-                network, layer = self._network(part), self.layer()
+                network, layer = self._network(part), self.layer(part.y.shape[1])
                 trained = train(
-                    network, layer, part, settings, validation=held, generator=generator
+                    network,
+                    layer,
+                    part,
+                    settings,
+                    validation=held,
+                    calibrate=False,
+                    generator=generator,
                 )
                 trainings.append((trained.best_score, network))
         self.network = min(trainings, key=lambda training: training[0])[1]
         return self
 
-    def _network(self, part: Part) -> nn.Sequential:
+    def _network(self, part: Part) -> Network:
         sample = part.windows[slice(0, 2)]
         _, lag, features = sample.shape
-        options = {name: value for name, value in self.recipe.items() if name in _ENCODER}
-        encoder = build_encoder(self.recipe["encoder"], features, lag, **options)
-        if self.recipe.get("skip", False):
-            encoder = Skip(encoder, self.recipe.get("dropout", 0.0))
-        encoder = encoder.to(self.device)
-        head = self.head(width_of(encoder, sample), part.y.shape[1]).to(self.device)
-        head.measure(part.y)
-        return nn.Sequential(encoder, head)
+        encoder = encoder_of(dict(self.recipe)).build(features, lag).to(self.device)
+        return self._ended(encoder, width_of(encoder, sample), part.y).to(self.device)
 
-    def _inputs(self, windows: WindowSet) -> Any:
+    @abstractmethod
+    def _ended(self, encoder: nn.Module, width: int, y: Tensor) -> Network:
+        """The network of an encoder, in units of the targets ``y`` ``(n, outputs)``."""
+
+    def _inputs(self, windows: WindowSet) -> TensorWindows:
         """Standardised windows on the device."""
         return windows.map_features(self.x_scaler.transform).tensor(torch.float32, self.device)
+
+    def _targets(self, windows: WindowSet) -> Tensor:
+        """Standardised targets ``(n, outputs)`` on the device."""
+        z = torch.as_tensor(self.y_scaler.transform(windows.y), device=self.device)
+        return z.reshape(len(z), -1)
 
     def _part(self, windows: WindowSet) -> Part:
         """Windows, and targets ``(n, outputs)`` less the mean function."""
         inputs = self._inputs(windows)
-        z = torch.as_tensor(self.y_scaler.transform(windows.y), device=self.device)
-        mean, variance = self.mean.predict(inputs)
-        return Part(inputs, z.reshape(len(z), -1) - mean, variance)
+        line = self.mean.predict(inputs)
+        return Part(inputs, self._targets(windows) - line.mean, line.variance)
 
     def _unscaled(self, mean: Tensor, variance: Tensor) -> Student:
         """A Gaussian on the data's own scale from standardised moments ``(n, outputs)``."""
@@ -119,15 +125,25 @@ class _Net:
         )
 
 
-_SETTINGS = {field.name for field in fields(Settings)}
-_ENCODER = {"hidden", "layers", "dropout", "input_dropout", "recurrent_dropout"}
+_TRAINING = set(Training().get_params())
 
 
 class DensityNet(_Net):
     """A network that learns its own error bar; the best epoch is that of the best density."""
 
-    layer = Density
+    head: Callable[[int, int], DensityHead]
+    """From the width of the features and the number of outputs."""
     select = "nlpd"
+
+    @staticmethod
+    def layer(outputs: int) -> Density:
+        """Whatever the number of outputs."""
+        return Density()
+
+    def _ended(self, encoder: nn.Module, width: int, y: Tensor) -> Network:
+        head = self.head(width, y.shape[1]).to(y.device)
+        head.measure(y)
+        return DensityNetwork(encoder, head)
 
     def predictive(self, windows: WindowSet, observed: bool = True) -> Student:
         """Gaussian, of a new observation, or of the function without noise.
@@ -137,9 +153,10 @@ class DensityNet(_Net):
             observed: whether the variance includes the noise.
         """
         inputs = self._inputs(windows)
-        offset, more = self.mean.predict(inputs)
-        mean, latent, noise = split(encode(self.network, inputs), offset.shape[1])
-        return self._unscaled(offset + mean, (latent + noise if observed else latent) + more)
+        line, found = self.mean.predict(inputs), encode(self.network, inputs)
+        latent, noise = split(found.latent, line.mean.shape[1])
+        variance = latent + noise if observed else latent
+        return self._unscaled(line.mean + found.offset, variance + line.variance)
 
 
 class HeteroscedasticNet(DensityNet):
@@ -176,9 +193,13 @@ class MCDropout(_Net):
         Dropout as a Bayesian Approximation, Gal and Ghahramani 2016, arXiv:1506.02142.
     """
 
-    head = ScaledLinear
-    layer = Readout
+    layer = Plain
     select = "rmse"
+
+    def _ended(self, encoder: nn.Module, width: int, y: Tensor) -> Network:
+        readout = ScaledLinear(width, y.shape[1]).to(y.device)
+        readout.measure(y)
+        return Network(encoder, None, readout, y.shape[1])
 
     def fit(self, windows: WindowSet, validation: WindowSet) -> Self:
         """Train, then fit the noise to the validation errors."""
@@ -196,7 +217,7 @@ class MCDropout(_Net):
     def _spread(self, windows: WindowSet) -> Student:
         """Mean and deviation over passes, without the noise; the same numbers every time."""
         inputs = self._inputs(windows)
-        offset, variance = self.mean.predict(inputs)
+        line = self.mean.predict(inputs)
         moments = []
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices), torch.no_grad():
@@ -205,11 +226,11 @@ class MCDropout(_Net):
             for start in range(0, len(windows), _ROWS):
                 batch = inputs[slice(start, start + _ROWS)]
                 passes = range(self.recipe["passes"])
-                draws = torch.stack([self.network(batch) for _ in passes]).double()
+                draws = torch.stack([self.network(batch)[1] for _ in passes])
                 moments.append(torch.stack([draws.mean(0), draws.var(0)]))
             self.network.eval()
         mean, spread = torch.cat(moments, dim=1)
-        return self._unscaled(offset + mean, variance + spread)
+        return self._unscaled(line.mean + mean, line.variance + spread)
 
 
 class Ensemble:

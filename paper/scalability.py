@@ -23,11 +23,11 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from paper.runner import Cell, Experiment, Row, table_lines
-from seqgp import GP
+from seqgp import GP, Training
 from seqgp.data import TensorWindows
-from seqgp.encoders import Head, build_encoder
+from seqgp.encoders import LSTM, Head, Network, ScaledLinear, encode
 from seqgp.gp import Statistics
-from seqgp.training import Part, Settings, encode, train
+from seqgp.training import Part, train
 
 __all__ = ["EXPERIMENT"]
 
@@ -80,12 +80,12 @@ def scores(cell: Cell, quick: bool = False) -> Row:
         TensorWindows(series, torch.arange(n, device=device), LAG),
         torch.tanh(series[LAG - 1 : LAG - 1 + n].double().sum(1, keepdim=True)),
     )
-    encoder = build_encoder("lstm", INPUTS, LAG, hidden=UNITS, layers=LAYERS).to(device)
+    encoder = LSTM(UNITS, LAYERS).build(INPUTS, LAG).to(device)
     rows = part.windows[slice(0, _PREDICTED)]
     timed = _plain(encoder, part) if model == "lstm" else _gp(encoder, part, int(grid))
     with torch.no_grad():
-        features = encode(timed.network, rows)
-        points = features.repeat(math.ceil(_POINTS[device.type] / len(features)), 1)
+        latent = encode(timed.network, rows).latent
+        points = latent.repeat(math.ceil(_POINTS[device.type] / len(latent)), 1)
         return {
             "epoch_seconds": timed.epoch,
             "predict_us": 1e6 * _seconds(lambda: timed.predict(points), device) / len(points),
@@ -95,7 +95,7 @@ def scores(cell: Cell, quick: bool = False) -> Row:
 
 @dataclass(frozen=True)
 class _Timed:
-    network: nn.Module
+    network: Network
     predict: Callable[[Tensor], Any]
     """What follows the network."""
     epoch: float
@@ -104,7 +104,8 @@ class _Timed:
 def _plain(encoder: nn.Module, part: Part) -> _Timed:
     """An ordinary PyTorch loop on squared errors."""
     device, y = part.y.device, part.y.float()
-    network = nn.Sequential(encoder, nn.Linear(UNITS, 1).to(device))
+    linear = nn.Linear(UNITS, 1).to(device)
+    network = nn.Sequential(encoder, linear)
     optimiser = torch.optim.AdamW(network.parameters(), lr=1e-3, weight_decay=0.0)
     times = []
     for _ in range(2):
@@ -117,15 +118,22 @@ def _plain(encoder: nn.Module, part: Part) -> _Timed:
             nn.utils.clip_grad_norm_(network.parameters(), 5.0)
             optimiser.step()
     _wait(device)
-    return _Timed(network, lambda h: h, time.perf_counter() - times[-1])
+    epoch = time.perf_counter() - times[-1]
+    readout = ScaledLinear(UNITS, 1).to(device)
+    readout.load_state_dict(linear.state_dict(), strict=False)  # the unit stays 1
+    return _Timed(Network(encoder, None, readout, 1).eval(), lambda h: h, epoch)
 
 
 class _Clocked(GP):
     """Records when it gathers statistics: once an epoch, so an epoch lies between two records."""
 
+    def __init__(self, times: list[float], **options: Any) -> None:
+        super().__init__(**options)
+        self.times = times
+
     def statistics(self, H: Any, y: Any) -> Statistics:
         _wait(H.device)
-        self.__dict__.setdefault("times", []).append(time.perf_counter())
+        self.times.append(time.perf_counter())
         return super().statistics(H, y)
 
 
@@ -133,14 +141,17 @@ def _gp(encoder: nn.Module, part: Part, grid: int) -> _Timed:
     """The library's own loop: conditioning, θ, tables, and every mini-batch."""
     device = part.y.device
     head = Head(UNITS, 2).to(device)
-    head.calibrate(encode(encoder, part.windows[slice(0, 4096)]).float())
-    gp = _Clocked(inference="grid", latent_dim=2, grid_size=grid).to(device)
+    network = Network(encoder, head, None, 1)
+    first = encode(network, part.windows[slice(0, 4096)], features=True).features
+    assert first is not None  # asked for
+    head.centre(first.float())
+    times: list[float] = []
+    gp = _Clocked(times, inference="grid", latent_dim=2, grid_size=grid).to(device)
     gp.initialise(part.y)
-    network = nn.Sequential(encoder, head)
-    train(network, gp, part, Settings(epochs=2, batch_size=BATCH))
-    epoch = gp.__dict__["times"][-1] - gp.__dict__["times"][-2]
+    train(network, gp, part, Training(epochs=2, batch_size=BATCH))
+    epoch = times[-1] - times[-2]
     with torch.no_grad():
-        posterior = gp.condition(encode(network, part.windows), part.y)
+        posterior = gp.condition(encode(network, part.windows).latent, part.y)
     return _Timed(network, posterior.predict, epoch)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -101,7 +101,7 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
     elif origin is Literal:
         if any(value == choice and type(value) is type(choice) for choice in get_args(hint)):
             return value
-    elif origin is tuple and isinstance(value, list | tuple):
+    elif origin in (tuple, Sequence) and isinstance(value, list | tuple):
         (item, *_) = get_args(hint)
         return tuple(_typed(item, each, f"{where}[{k}]") for k, each in enumerate(value))
     elif origin is list and isinstance(value, list):
