@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from seqgp.estimators import SequenceGP, SequenceNet
 from seqgp.exceptions import ArtifactError
 from seqgp.forecasting import Forecaster
 from seqgp.forecasting.files import restored_state
@@ -49,9 +50,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     header, arrays = _read(Path(path))
     shelf = Shelf(arrays)
     with _explained(path):
-        forecaster = header["kind"] == "Forecaster"
-        make = _forecaster if forecaster else restored_estimator
-        model: Any = make(header, shelf)
+        model: Forecaster | SequenceGP | SequenceNet
+        if header["kind"] == "Forecaster":
+            model = _forecaster(header, shelf)
+        else:
+            model = restored_estimator(header, shelf)
         shelf.close()
     return model
 

@@ -37,6 +37,7 @@ __all__ = [
     "EstimatorHeader",
     "FittedHeader",
     "MemberHeader",
+    "Optioned",
     "Saveable",
     "estimator_parts",
     "fitted_parts",
@@ -50,6 +51,12 @@ class Saveable(Protocol):
     """Anything that comes apart into a header, which JSON can hold, and arrays."""
 
     def parts(self) -> tuple[dict[str, Any], Arrays]: ...
+
+
+class Optioned(Protocol):
+    """Anything that knows its options as scikit-learn's estimators do."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -222,19 +229,19 @@ def fitted_parts(fitted: Fitted, window: tuple[int, int]) -> tuple[FittedHeader,
     return header, arrays
 
 
-def options_header(model: Any) -> dict[str, Any]:
+def options_header(holder: Optioned) -> dict[str, Any]:
     """The arguments of an object's constructor, as JSON can hold them.
 
     Args:
-        model: with scikit-learn's ``get_params``.
+        holder: an estimator, or an option that has options of its own.
 
     Raises:
         ArtifactError: one is not of the type that is declared, for which loading asks.
     """
-    given = model.get_params(deep=False)
+    given = holder.get_params(deep=False)
     header = {name: option_header(name, value) for name, value in given.items()}
     plain = {name: given[name] if isinstance(v, dict) else v for name, v in header.items()}
-    arguments(type(model), plain, type(model).__name__)
+    arguments(type(holder), plain, type(holder).__name__)
     return header
 
 
@@ -251,7 +258,7 @@ def option_header(name: str, value: Any) -> Any:
         return str(value)
     if isinstance(value, Training):
         return {"training": as_json(options_header(value))}
-    registries: list[tuple[type, str, Registry[Any]]] = [
+    registries: list[tuple[type[Any], str, Registry[Any]]] = [
         (Encoder, "encoder", ENCODERS),
         (GP, "gp", GPS),
         (Likelihood, "likelihood", LIKELIHOODS),
