@@ -232,7 +232,7 @@ def test_forged_headers_make_a_model_or_are_refused(whole, forged, data):
 
 
 # Values of each JSON type, one of which is wrong wherever a type is declared.
-_WRONG = [None, True, -1, 0.5, "other", [], {}, [[]], {"a": {}}]
+_WRONG = [None, True, -1, 0.5, "other", [], {}]
 
 
 def test_every_value_of_the_header_is_of_its_type_or_refused(whole, forged):
@@ -253,7 +253,7 @@ def test_every_value_of_the_header_is_of_its_type_or_refused(whole, forged):
             else:
                 inner[last] = wrong
             _sign(forged, header, arrays)
-            for reader in (load, info):
+            for reader in (load, info) if wrong in (None, "missing") else (load,):
                 refused = ""
                 try:  # some values are as good as those that were there
                     reader(forged)

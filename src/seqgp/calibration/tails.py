@@ -45,7 +45,7 @@ def fit_tails(ratio: Array, log_factor: Array | None = None, tails: bool = True)
 
     >>> found = fit_tails(np.random.default_rng(0).standard_t(5, 4000) ** 2)
     >>> round(found.scale, 1), 4 < found.dof < 7
-    (1.7, True)
+    (1.6, True)
     """
 
     def value(p: Array) -> float:
@@ -63,7 +63,7 @@ def fit_tails(ratio: Array, log_factor: Array | None = None, tails: bool = True)
     bounds = list(zip([start - 5.0, 0.0, 0.0], most, strict=True))
     found = minimize(value, first, method="L-BFGS-B", bounds=bounds)
     log_scale, trust, tail = found.x
-    dof = math.inf if tail < _GAUSSIAN else 1.0 / tail
+    dof = math.inf if tail < _GAUSSIAN else float(1.0 / tail)
     return TailFit(float(np.exp(log_scale)), float(trust), dof, float(found.fun))
 
 
