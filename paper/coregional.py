@@ -24,10 +24,10 @@ import torch
 from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor, nn
 
-from seqgp.gp import GP, Statistics
+from seqgp.gp import GP, Statistics, register
 from seqgp.inference import ExactPosterior, GridPosterior, Inference, Posterior
 from seqgp.kernels import build_kernel, log_greater_than
-from seqgp.likelihoods import Gaussian
+from seqgp.likelihoods import Gaussian, Likelihood
 
 __all__ = [
     "Coregion",
@@ -180,10 +180,11 @@ class Given(Gaussian):
     def noise(self) -> Tensor:
         return self.given
 
-    def frozen(self) -> Gaussian:
+    def frozen(self) -> Likelihood:
         return Gaussian(outputs=self.outputs).frozen()
 
 
+@register("correlated")
 class CorrelatedGP(GP):
     """A GP whose outputs, and their noise, vary together: intrinsic coregionalisation.
 

@@ -13,18 +13,22 @@ import pytest
 import torch
 from torch import nn
 
-import seqgp
-import seqgp.training.loop as loop
 from seqgp import (
+    GP,
+    GRU,
+    LSTM,
     ArtifactError,
     Forecaster,
     SequenceGP,
     SequenceNet,
+    Training,
     TrainingWarning,
     WindowSet,
     load,
     save,
 )
+from seqgp.inference import INFERENCES, Grid
+from seqgp.training import Checkpoint
 
 N, STEPS = 120, 6
 
@@ -44,22 +48,33 @@ def data(n=N, seed=0):
     return X, np.tanh(2 * X[:, -1, 0]) * X[:, -2, 1] + 0.1 * rng.standard_normal(n)
 
 
-def model(kind=SequenceGP, **options):
-    common = dict(hidden=6, epochs=4, batch_size=32, lr=0.01, random_state=0, progress=False)
-    return kind(**{**common, **options})
+def model(kind=SequenceGP, encoder=None, training=None, **options):
+    """A small one; ``training`` are options of it."""
+    given = dict(epochs=4, batch_size=32, lr=0.01) | (training or {})
+    common = dict(training=Training(**given), random_state=0, progress=False)
+    return kind(LSTM(hidden=6) if encoder is None else encoder, **common | options)
+
+
+def on_save(monkeypatch, called):
+    """Call something with the epoch before each is written."""
+    write = Checkpoint.save
+
+    def save(self, state):
+        called(int(state["history"][-1, 0]))
+        write(self, state)
+
+    monkeypatch.setattr(Checkpoint, "save", save)
 
 
 def kill_after(monkeypatch, epochs):
     """Let the process die after so many epochs in all, when the next is nearly over."""
-    left = iter(range(epochs))  # the state before the first is none
-    evaluate = loop._evaluate
+    left = iter(range(epochs))
 
-    def evaluated(*args):
-        if args[0] > 0 and next(left, None) is None:
+    def called(epoch):
+        if next(left, None) is None:
             raise Killed
-        return evaluate(*args)
 
-    monkeypatch.setattr(loop, "_evaluate", evaluated)
+    on_save(monkeypatch, called)
 
 
 def fit(estimator, X, y, **how):
@@ -77,38 +92,50 @@ def interrupted(monkeypatch, path, make, X, y, epochs, **how):
     assert path.exists() == (epochs > 0)
     done = []
     with monkeypatch.context() as patch:
-        evaluate = loop._evaluate
-        patch.setattr(loop, "_evaluate", lambda *a: done.append(a[0]) or evaluate(*a))
+        on_save(patch, done.append)
         found = fit(make(), X, y, checkpoint=path, **how)
     assert os.listdir(path.parent) == []  # removed, and nothing left beside it
-    return found, len([epoch for epoch in done if epoch > 0])
+    return found, len(done)
 
 
 def assert_same(found, expected, X):
-    pd.testing.assert_frame_equal(found.history_, expected.history_, check_exact=True)
-    assert found.best_epoch_ == expected.best_epoch_
-    assert found.nlml_ == expected.nlml_
-    assert np.array_equal(found.variance_scale_, expected.variance_scale_)
-    for one, other in zip(
-        found.predict(X, return_std=True), expected.predict(X, return_std=True), strict=True
-    ):
-        assert np.array_equal(one, other)
-    for one, other in zip(found.network_.parameters(), expected.network_.parameters(), strict=True):
-        assert torch.equal(one, other)
+    ours, theirs = found.fitted_, expected.fitted_
+    assert len(ours.members) == len(theirs.members)
+    for one, other in zip(ours.members, theirs.members, strict=True):
+        pd.testing.assert_frame_equal(one.record.history, other.record.history, check_exact=True)
+        for name in ("best_epoch", "pretrained_epochs", "seed"):
+            assert getattr(one.record, name) == getattr(other.record, name)
+        assert float(one.posterior.nlml) == float(other.posterior.nlml)
+        for module in ("network", "layer"):
+            values, expectations = (getattr(m, module).state_dict() for m in (one, other))
+            assert list(values) == list(expectations)
+            assert all(torch.equal(v, expectations[name]) for name, v in values.items())
+    for name in ("shift", "scale", "trust", "dof", "scores"):
+        values = (getattr(fitted.calibration, name) for fitted in (ours, theirs))
+        np.testing.assert_array_equal(*values)
+    for observed in (True, False):
+        values = (each.predict(X, return_std=True, observed=observed) for each in (found, expected))
+        np.testing.assert_array_equal(*values)
 
 
-RICH = dict(dropout=0.3, recurrent_dropout=0.2, pretrain_epochs=2, restarts=2, schedule="cosine")
+RICH = dict(
+    encoder=LSTM(hidden=6, dropout=0.3, recurrent_dropout=0.2),
+    training=dict(pretrain_epochs=2, schedule="cosine"),
+    members=2,
+    readout=True,
+)
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        dict(validation_fraction=0.0, weight_decay=0.1, refresh=3),  # a stale posterior
-        dict(surrogate="gradient", refresh=7),  # stale over the border of an epoch
-        dict(surrogate="block", algorithm="alternating"),
-        dict(algorithm="full", dropout=0.2),  # θ has moved on from the posterior
-        dict(kernel="spectral-mixture", theta_steps=0),
-        dict(inference="grid", grid_size=20, dropout=0.2, encoder="lstm-peephole"),
+        dict(validation_fraction=0.0, training=dict(weight_decay=0.1, refresh=3)),  # stale
+        dict(training=dict(refresh=7)),  # stale over the border of an epoch
+        dict(training=dict(algorithm="alternating")),
+        # θ has moved on from the posterior
+        dict(training=dict(algorithm="full"), encoder=LSTM(hidden=6, dropout=0.2)),
+        dict(gp=GP("spectral-mixture"), training=dict(theta_steps=0)),
+        dict(gp=GP(inference="grid", grid_size=20), encoder=GRU(hidden=6, dropout=0.2, skip=True)),
     ],
 )
 def test_resumed_equals_uninterrupted(monkeypatch, path, options):
@@ -145,23 +172,21 @@ def test_writing_checkpoints_changes_nothing(path):
 )
 def test_iterative_solves_resume_exactly(monkeypatch, path, theta_steps, refresh):
     """A rough kernel and few eigenvectors: conjugate gradients, which can start where others ended."""
-    few = partial(seqgp.inference.Grid, solver="iterative", rank_cap=8, probes=4)
-    monkeypatch.setattr(seqgp.inference.choose, "Grid", few)
+    few = partial(Grid, solver="iterative", rank_cap=8, probes=4)
+    monkeypatch.setitem(INFERENCES._items, "grid", few)
     X, y = data()
-    options = dict(
-        inference="grid", grid_size=12, kernel="matern12", epochs=3, theta_steps=theta_steps,
-        refresh=refresh,
-    )  # fmt: skip
-    expected = fit(model(**options), X, y)
-    assert expected.posterior_.diagnostics.method == "grid/iterative"
-    found, _ = interrupted(monkeypatch, path, lambda: model(**options), X, y, 2)
+    gp = GP("matern12", inference="grid", grid_size=12)
+    training = dict(epochs=3, theta_steps=theta_steps, refresh=refresh)
+    expected = fit(model(gp=gp, training=training), X, y)
+    assert expected.fitted_.members[0].posterior.diagnostics.method == "grid/iterative"
+    found, _ = interrupted(monkeypatch, path, lambda: model(gp=gp, training=training), X, y, 2)
     assert_same(found, expected, X)
 
 
 def test_a_plain_network_resumes(monkeypatch, path):
     X, y = data()
     y = np.stack([y, -y + X[:, 0, 0]], 1)
-    options = dict(kind=SequenceNet, dropout=0.3, encoder="gru", restarts=2, mean="linear")
+    options = dict(kind=SequenceNet, encoder=GRU(hidden=6, dropout=0.3), members=2, mean="linear")
     expected = fit(model(**options), X, y)
     found, done = interrupted(monkeypatch, path, lambda: model(**options), X, y, 5)
     assert_same(found, expected, X)
@@ -172,7 +197,7 @@ def test_windows_validation_and_patience(monkeypatch, path):
     rng = np.random.default_rng(0)
     windows = WindowSet(rng.standard_normal(200), rng.standard_normal(200), lag=5)
     train, held = windows.subset(slice(0, 120)), windows.subset(slice(120, None))
-    options = dict(epochs=30, lr=0.05, patience=3)
+    options = dict(training=dict(epochs=30, lr=0.05, patience=3))
     expected = fit(model(**options), train, None, validation=held)
     total = len(expected.history_)
     assert total < 30
@@ -185,7 +210,7 @@ def test_windows_validation_and_patience(monkeypatch, path):
 
 def test_stop_leaves_the_checkpoint_to_go_on_from(path):
     X, y = data()
-    options = dict(restarts=2, dropout=0.2)
+    options = dict(members=2, encoder=LSTM(hidden=6, dropout=0.2))
     asked = iter(range(12))  # 4 mini-batches an epoch, not asked in the first
     stopped = fit(model(**options), X, y, checkpoint=path, stop=lambda: next(asked, None) is None)
     assert path.exists()
@@ -211,7 +236,7 @@ class Bursting(nn.Module):
 def test_divergence_and_foreign_encoders(monkeypatch, path):
     X, y = data()
     encoder = Bursting()
-    make = lambda: model(encoder=encoder, restarts=2)  # noqa: E731
+    make = lambda: model(encoder=encoder, members=2)  # noqa: E731
     expected = fit(make(), X, y)
     assert len(expected.history_) == 2
     for epochs in (1, 3):
@@ -227,8 +252,8 @@ def test_divergence_and_foreign_encoders(monkeypatch, path):
 def test_no_seed_goes_on_with_the_seed_of_the_checkpoint(monkeypatch, path):
     X, y = data()
     state = np.random.RandomState(3)
-    expected = fit(model(restarts=2, random_state=np.random.RandomState(3)), X, y)
-    make = lambda: model(restarts=2, random_state=state)  # noqa: E731
+    expected = fit(model(members=2, random_state=np.random.RandomState(3)), X, y)
+    make = lambda: model(members=2, random_state=state)  # noqa: E731
     found, _ = interrupted(monkeypatch, path, make, X, y, 3)
     assert_same(found, expected, X)
 
@@ -244,14 +269,25 @@ def left_after(monkeypatch, path, epochs=1, **options):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (dict(lr=0.02), r"\(lr was 0.01 and is 0.02\): fit as then to go on, or delete it"),
-        (dict(epochs=5, hidden=7), r"\(epochs was 4 and is 5, hidden was 6 and is 7\)"),
+        (
+            dict(training=dict(lr=0.02)),
+            r"\(training__lr was 0.01 and is 0.02\): fit as then to go on, or delete it",
+        ),
+        (
+            dict(encoder=LSTM(hidden=7), training=dict(epochs=5)),
+            r"\(encoder__hidden was 6 and is 7, training__epochs was 4 and is 5\)",
+        ),
         (
             dict(kind=SequenceNet),
-            r"estimator was SequenceGP and is SequenceNet, .*kernel was 'rbf' ",
+            r"estimator was SequenceGP and is SequenceNet, gp was 'rbf' and is not there, mean was",
         ),
         (dict(random_state=1), r"\(random_state was 0 and is 1\)"),
-        (dict(encoder=Bursting()), r"\(encoder was 'lstm' and is Bursting #"),
+        (dict(gp=GP("rbf", latent_dim=3)), r"\(gp was 'rbf' and is GP, gp__kernel was not there"),
+        (dict(encoder=GRU(hidden=6)), r"\(encoder was LSTM and is GRU\)"),
+        (
+            dict(encoder=Bursting()),
+            r"\(encoder was LSTM and is Bursting #\w+, encoder__dropout was",
+        ),
     ],
 )
 def test_other_options_are_refused(monkeypatch, path, change, said):
@@ -291,7 +327,7 @@ def test_damaged_and_foreign_files_are_refused(monkeypatch, path):
         ):
             model().fit(X, y, checkpoint=path)
         assert path.read_bytes() == raw
-    save(fit(model(epochs=1), X, y), path)
+    save(fit(model(training=dict(epochs=1)), X, y), path)
     with pytest.raises(
         ValueError, match="is a model file, expected a checkpoint: give another name"
     ):
@@ -321,13 +357,12 @@ def test_a_kill_while_writing_leaves_the_checkpoint_before(monkeypatch, path, ca
     with monkeypatch.context() as patch:
         patch.setattr(os, call, dying)
         with pytest.raises(Killed):
-            fit(model(dropout=0.2), X, y, checkpoint=path)
+            fit(model(encoder=LSTM(hidden=6, dropout=0.2)), X, y, checkpoint=path)
     done = []
-    evaluate = loop._evaluate
-    monkeypatch.setattr(loop, "_evaluate", lambda *a: done.append(a[0]) or evaluate(*a))
-    found = fit(model(dropout=0.2), X, y, checkpoint=path)
+    on_save(monkeypatch, done.append)
+    found = fit(model(encoder=LSTM(hidden=6, dropout=0.2)), X, y, checkpoint=path)
     assert done == [3, 4]
-    assert_same(found, fit(model(dropout=0.2), X, y), X)
+    assert_same(found, fit(model(encoder=LSTM(hidden=6, dropout=0.2)), X, y), X)
 
 
 def test_a_forecaster_passes_it_on(monkeypatch, path):

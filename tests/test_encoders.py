@@ -1,32 +1,42 @@
 """One contract over all encoders, and each fast path against its slow twin."""
 
+from __future__ import annotations
+
 import warnings
 
 import pytest
 import torch
+from sklearn.base import clone
 from torch import nn
 
 from seqgp.encoders import (
     ENCODERS,
+    GRU,
+    LSTM,
+    NARX,
+    RNN,
+    Given,
     Head,
-    Narx,
-    PeepholeLSTM,
-    Recurrent,
+    Network,
+    ScaledLinear,
     Skip,
-    build_encoder,
+    as_encoder,
     common,
+    encode,
     recurrent,
     width_of,
 )
-from seqgp.encoders import peephole as peephole_module
+from seqgp.encoders.narx import Narx
+from seqgp.encoders.recurrent import Recurrent
 
 N, T, P, H = 6, 5, 3, 8
-RECURRENT = [name for name in ENCODERS if name != "narx"]
+NAMES = [name for name in ENCODERS if ENCODERS[name].__module__.startswith("seqgp.")]
+RECURRENT = [name for name in NAMES if name != "narx"]
 
 
 def make(name, layers=1, dtype=torch.float64, seed=0, **options):
     torch.manual_seed(seed)
-    return build_encoder(name, P, T, hidden=H, layers=layers, **options).to(dtype)
+    return ENCODERS[name](hidden=H, layers=layers, **options).build(P, T).to(dtype)
 
 
 def windows(dtype=torch.float64, seed=1, n=N, steps=T):
@@ -41,7 +51,7 @@ def rates(name, value=0.4):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", NAMES)
 class TestContract:
     def test_shape_and_dtype(self, name, layers, dtype):
         encoder, x = make(name, layers, dtype), windows(dtype)
@@ -84,9 +94,7 @@ class TestContract:
         assert torch.equal(first, second)
 
 
-@pytest.mark.parametrize(
-    ("name", "rate"), [(name, rate) for name in ENCODERS for rate in rates(name)]
-)
+@pytest.mark.parametrize(("name", "rate"), [(name, rate) for name in NAMES for rate in rates(name)])
 def test_each_rate_acts_alone(name, rate):
     encoder, x = make(name, **{rate: 0.5}).train(), windows()
     assert not torch.equal(encoder(x), encoder(x))
@@ -98,7 +106,7 @@ def test_masks_keep_the_scale_on_average():
     assert set(mask.unique().tolist()) == {0.0, 2.0}
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_final_dropout_acts_on_the_output(name):
     encoder, x = make(name, dropout=0.5).train(), windows(n=50)
     out, clean = encoder(x), make(name)(x)
@@ -111,8 +119,7 @@ def test_final_dropout_acts_on_the_output(name):
 @pytest.mark.parametrize("name", RECURRENT)
 def test_dropout_between_layers_is_not_the_final_one(name, recurrent_dropout, monkeypatch):
     # Recurrent masks of one: the loop runs, and what differs is the dropout between layers.
-    for module in (recurrent, peephole_module):
-        monkeypatch.setattr(module, "drop_mask", lambda x, size, _: x.new_ones(len(x), size))
+    monkeypatch.setattr(recurrent, "drop_mask", lambda x, size, _: x.new_ones(len(x), size))
     x = windows(n=50)
     encoder = make(name, layers=2, dropout=0.5, recurrent_dropout=recurrent_dropout).train()
     clean = make(name, layers=2)(x)
@@ -129,7 +136,7 @@ def test_input_mask_is_one_per_sequence():
     assert set(out.unique().tolist()) == {0.0, 2.0}
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_input_dropout_equals_masking_the_window(name, monkeypatch):
     """A dropped feature is dropped at every step, as seen through the whole encoder."""
     encoder, x = make(name, input_dropout=0.5).train(), windows()
@@ -162,7 +169,7 @@ def masked_reference(cell, parameters, x, masks):
 
 
 def shake(encoder, scale=0.3, seed=5):
-    """Random values everywhere: zero biases and peepholes would hide a wrong term."""
+    """Random values everywhere: zero biases would hide a wrong term."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for value in encoder.parameters():
@@ -214,76 +221,8 @@ def test_recurrent_mask_is_one_per_sequence_and_layer(cell, layers, monkeypatch)
     torch.testing.assert_close(out, masked_reference(cell, parameters, x, masks))
 
 
-def peephole_reference(layers, x, masks):
-    """The paper's equations, one gate and one matrix at a time."""
-    sequence = list(x.unbind(1))
-    for W, mask in zip(layers, masks, strict=True):
-        h = torch.zeros(len(x), H, dtype=x.dtype)
-        c = torch.zeros(len(x), H, dtype=x.dtype)
-        out = []
-        for xt in sequence:
-            hm = h * mask
-            it = torch.tanh(xt @ W["xc"] + hm @ W["hc"] + W["bc"])
-            gi = torch.sigmoid(xt @ W["xi"] + hm @ W["hi"] + c @ W["ci"] + W["bi"])
-            gc = torch.sigmoid(xt @ W["xf"] + hm @ W["hf"] + c @ W["cf"] + W["bf"])
-            c = gc * c + gi * it
-            go = torch.sigmoid(xt @ W["xo"] + hm @ W["ho"] + c @ W["co"] + W["bo"])
-            h = go * torch.tanh(c)
-            out.append(h)
-        sequence = out
-    return sequence[-1]
-
-
-def set_peephole(cell, W):
-    with torch.no_grad():
-        cell.weight_ih.copy_(torch.cat([W["xi"], W["xf"], W["xc"], W["xo"]], 1).T)
-        cell.weight_hh.copy_(torch.cat([W["hi"], W["hf"], W["hc"], W["ho"]], 1).T)
-        cell.weight_ch.copy_(torch.cat([W["ci"], W["cf"], W["co"]], 1).T)
-        cell.bias.copy_(torch.cat([W["bi"], W["bf"], W["bc"], W["bo"]]))
-
-
-@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_peephole_equals_the_papers_equations(layers, masked, monkeypatch):
-    encoder, x = make("lstm-peephole", layers, recurrent_dropout=0.4 * masked).train(), windows()
-    generator = torch.Generator().manual_seed(2)
-
-    def draw(*shape):
-        return 0.5 * torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-    matrices = []
-    for k, cell in enumerate(encoder.cells):
-        W = {f"x{g}": draw(H if k else P, H) for g in "cifo"}
-        W |= {f"h{g}": draw(H, H) for g in "cifo"} | {f"c{g}": draw(H, H) for g in "ifo"}
-        W |= {f"b{g}": draw(H) for g in "cifo"}
-        set_peephole(cell, W)
-        matrices.append(W)
-    masks = [torch.ones(N, H, dtype=x.dtype)] * layers
-    if masked:
-        masks = [common.drop_mask(x, H, 0.4) for _ in range(layers)]
-        queue = list(masks)
-        monkeypatch.setattr(peephole_module, "drop_mask", lambda *_: queue.pop(0))
-    expected = peephole_reference(matrices, x, masks)
-    torch.testing.assert_close(encoder(x), expected, rtol=1e-12, atol=1e-12)
-    if masked:
-        assert not queue
-
-
-@pytest.mark.parametrize("layers", [1, 2])
-def test_peephole_without_peeking_is_the_fused_lstm(layers):
-    peephole, lstm = make("lstm-peephole", layers), shake(make("lstm", layers))
-    with torch.no_grad():
-        for k, cell in enumerate(peephole.cells):
-            cell.weight_ih.copy_(getattr(lstm.core, f"weight_ih_l{k}"))
-            cell.weight_hh.copy_(getattr(lstm.core, f"weight_hh_l{k}"))
-            cell.bias.copy_(
-                getattr(lstm.core, f"bias_ih_l{k}") + getattr(lstm.core, f"bias_hh_l{k}")
-            )
-    torch.testing.assert_close(peephole(windows()), lstm(windows()))
-
-
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("name", ["rnn", "gru", "lstm", "lstm-peephole"])
+@pytest.mark.parametrize("name", RECURRENT)
 def test_initialisation(name, layers):
     values = dict(make(name, layers).named_parameters())
     eye = torch.eye(H, dtype=torch.float64)
@@ -301,7 +240,7 @@ def test_initialisation(name, layers):
     assert len(biases) == layers
     for bias in biases.values():
         expected = torch.zeros_like(bias)
-        if "lstm" in name:
+        if name == "lstm":
             expected[H : 2 * H] = 1.0
         assert torch.equal(bias, expected)
 
@@ -330,7 +269,7 @@ def test_recurrent_encoders_take_any_length_and_narx_does_not():
         make("narx")(windows(steps=9))
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_wrong_windows_are_refused(name):
     encoder = make(name)
     for bad in (torch.zeros(4, T, P + 1), torch.zeros(4, T * P), torch.zeros(4, 0, P)):
@@ -338,72 +277,127 @@ def test_wrong_windows_are_refused(name):
             encoder(bad.double())
 
 
+# Options
+
+
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("encoder", "message"),
     [
-        ({"name": "transformer"}, "'transformer'; expected one of 'narx', 'rnn', 'gru', 'lstm'"),
-        ({"hidden": 0}, "hidden is 0; expected an integer >= 1"),
-        ({"layers": 1.5}, "layers is 1.5; expected an integer >= 1"),
-        ({"input_size": 0}, "input_size is 0"),
-        ({"dropout": 1.0}, r"dropout is 1.0; expected a probability in \[0, 1\)"),
-        ({"input_dropout": -0.1}, "input_dropout is -0.1"),
-        ({"recurrent_dropout": float("nan")}, "recurrent_dropout is nan"),
-        ({"name": "lstm-peephole", "recurrent_dropout": 2}, "recurrent_dropout is 2"),
-        ({"name": "narx", "recurrent_dropout": 0.1}, "narx has no recurrence"),
-        ({"name": "narx", "lag": 0}, "lag is 0"),
+        (LSTM(hidden=0), "hidden is 0; expected an integer >= 1"),
+        (GRU(hidden=True), "hidden is True; expected an integer >= 1"),
+        (RNN(layers=1.5), "layers is 1.5; expected an integer >= 1"),
+        (NARX(layers=0), "layers is 0; expected an integer >= 1"),
+        (LSTM(dropout=1.0), r"dropout is 1.0; expected a probability in \[0, 1\)"),
+        (NARX(input_dropout=-0.1), "input_dropout is -0.1"),
+        (GRU(recurrent_dropout=float("nan")), "recurrent_dropout is nan"),
+        (LSTM(recurrent_dropout=2), "recurrent_dropout is 2"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_bad_options_are_refused_when_a_network_is_built(encoder, message):
     with pytest.raises(ValueError, match=message):
-        build_encoder(**{"name": "lstm", "input_size": P, "lag": T, **options})
+        encoder.build(P, T)
 
 
-def test_build_encoder_chooses_the_class():
-    assert isinstance(make("narx"), Narx)
-    assert isinstance(make("lstm-peephole"), PeepholeLSTM)
-    assert {name: make(name).cell for name in ("rnn", "gru", "lstm")} == {
-        "rnn": "rnn",
-        "gru": "gru",
-        "lstm": "lstm",
-    }
+def test_bad_windows_are_refused_when_a_network_is_built():
+    with pytest.raises(ValueError, match="input_size is 0"):
+        LSTM().build(0, T)
+    with pytest.raises(ValueError, match="lag is 0"):
+        NARX().build(P, 0)
     with pytest.raises(ValueError, match="cell is 'elman'"):
         Recurrent("elman", P)
+
+
+def test_options_that_an_encoder_has_not_are_refused():
+    with pytest.raises(TypeError, match="recurrent_dropout"):
+        NARX(recurrent_dropout=0.1)
+    with pytest.raises(ValueError, match="Invalid parameter 'recurrent_dropout'"):
+        NARX().set_params(recurrent_dropout=0.1)
+
+
+def test_names_stand_for_their_classes():
+    assert {name: type(as_encoder(name)) for name in NAMES} == {
+        "narx": NARX,
+        "rnn": RNN,
+        "gru": GRU,
+        "lstm": LSTM,
+    }
+    assert isinstance(make("narx"), Narx)
+    assert {name: make(name).cell for name in RECURRENT} == {name: name for name in RECURRENT}
     assert len([m for m in make("narx", 3).modules() if isinstance(m, nn.Linear)]) == 3
+    known = "use one of 'narx', 'rnn', 'gru', 'lstm'.*an Encoder, or an nn.Module"
+    with pytest.raises(ValueError, match=f"encoder='transformer' is not known: {known}"):
+        as_encoder("transformer")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_are_cloned_and_a_network_has_them(name):
+    options = {"hidden": 5, "layers": 2, "skip": True} | rates(name, 0.25)
+    encoder = ENCODERS[name](**options)
+    assert encoder.get_params() == options
+    twin = clone(encoder)
+    assert twin is not encoder
+    assert twin.get_params() == options
+    assert as_encoder(encoder) is encoder
+    network = twin.build(P, T)
+    assert isinstance(network, Skip)
+    assert network.dropout.p == 0.25
+    inner = network.encoder
+    assert inner.width == 5
+    assert all(getattr(inner, rate, 0.25) == 0.25 for rate in rates(name))
+    assert width_of(network, windows(torch.float32)) == 5 + T * P
+
+
+def test_a_network_draws_its_weights_from_torchs_generator():
+    first, same, other = (make("lstm", seed=seed).core.weight_ih_l0 for seed in (3, 3, 4))
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+
+
+def test_a_module_is_copied_for_every_training():
+    module = nn.Sequential(nn.Flatten(), nn.Linear(T * P, 4))
+    encoder = as_encoder(module)
+    assert isinstance(encoder, Given)
+    built = [encoder.build(P, T) for _ in range(2)]
+    assert len({id(each) for each in [module, *built]}) == 3
+    with torch.no_grad():
+        built[0][1].weight.zero_()
+    assert torch.equal(built[1][1].weight, module[1].weight)
+    assert module[1].weight.abs().max() > 0
 
 
 # The head
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_head_stays_in_the_box(dtype):
-    head = Head(2, 2).to(dtype)
+def test_head_stays_in_the_box_and_computes_in_float64(dtype):
+    head = Head(2, 2)
     with torch.no_grad():
         head.linear.weight.copy_(torch.eye(2))
     size = torch.logspace(-6, 30, 20001, dtype=dtype)
     out = head(torch.stack([size, -size], 1))
-    assert out.dtype == dtype
+    assert out.dtype == torch.float64
     assert out.abs().max() == 1.0
-    torch.testing.assert_close(out[:, 0], torch.tanh(size))
+    torch.testing.assert_close(out[:, 0], torch.tanh(size.double()))
 
 
 def test_head_rows_are_orthonormal():
     weight = Head(10, 4).linear.weight
-    torch.testing.assert_close(weight @ weight.T, torch.eye(4), rtol=0, atol=1e-5)
+    torch.testing.assert_close(weight @ weight.T, torch.eye(4).double(), rtol=0, atol=1e-5)
     assert Head(2, 5)(torch.zeros(3, 2)).shape == (3, 5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_calibrate_sets_mean_and_spread_and_keeps_directions(dtype):
+def test_centre_sets_mean_and_spread_and_keeps_directions(dtype):
     torch.manual_seed(0)
-    head = Head(6, 3).to(dtype)
+    head = Head(6, 3)
     before = head.linear.weight.detach().clone()
     features = (torch.randn(500, 6) * torch.tensor([1.0, 5, 0.01, 1, 2, 3]) + 4).to(dtype)
     features[:, 3] = 0.0  # a dead unit
-    head.calibrate(features)
-    inner = head.linear(features)
-    torch.testing.assert_close(inner.mean(0), torch.zeros(3, dtype=dtype), rtol=0, atol=1e-5)
+    head.centre(features)
+    inner = head.linear(features.double())
+    torch.testing.assert_close(inner.mean(0), torch.zeros(3).double(), rtol=0, atol=1e-5)
     torch.testing.assert_close(
-        inner.std(0, correction=0), torch.full((3,), 0.5, dtype=dtype), rtol=1e-4, atol=0
+        inner.std(0, correction=0), torch.full((3,), 0.5).double(), rtol=1e-4, atol=0
     )
     cosine = torch.cosine_similarity(before, head.linear.weight, dim=1)
     torch.testing.assert_close(cosine, torch.ones_like(cosine))
@@ -412,26 +406,75 @@ def test_calibrate_sets_mean_and_spread_and_keeps_directions(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("rows", [1, 50])
-def test_calibrate_survives_constant_features(dtype, rows):
-    head = Head(5, 2).to(dtype)
+def test_centre_survives_constant_features(dtype, rows):
+    head = Head(5, 2)
     before = head.linear.weight.detach().clone()
     constant = torch.full((1, 5), 0.1, dtype=dtype).repeat(rows, 1)
     constant[::2] *= 1 + torch.finfo(dtype).eps  # rounding, not variation
-    head.calibrate(constant)
+    head.centre(constant)
     torch.testing.assert_close(head.linear.weight, before)
     assert head(constant).abs().max() < 1e-5
-    head.calibrate(torch.zeros(4, 5, dtype=dtype))
-    assert torch.equal(head(torch.zeros(1, 5, dtype=dtype)), torch.zeros(1, 2, dtype=dtype))
+    head.centre(torch.zeros(4, 5, dtype=dtype))
+    assert torch.equal(head(torch.zeros(1, 5)), torch.zeros(1, 2).double())
 
 
-def test_calibrate_refuses():
+def test_centre_refuses():
     head = Head(5, 2)
     with pytest.raises(ValueError, match=r"shape \(4, 3\); expected \(n, 5\)"):
-        head.calibrate(torch.zeros(4, 3))
+        head.centre(torch.zeros(4, 3))
     with pytest.raises(ValueError, match="NaN or infinite"):
-        head.calibrate(torch.full((4, 5), torch.nan))
+        head.centre(torch.full((4, 5), torch.nan))
     with pytest.raises(ValueError, match="latent_dim is 0"):
         Head(5, 0)
+
+
+# The network
+
+
+def network(readout=True, name="lstm", width=H):
+    torch.manual_seed(4)
+    encoder = ENCODERS[name](hidden=H, dropout=0.2).build(P, T)
+    return Network(encoder, Head(width, 2), ScaledLinear(width, 3) if readout else None, 3).eval()
+
+
+@pytest.mark.parametrize("readout", [False, True])
+def test_encode_is_the_network_on_all_rows(readout):
+    """In batches of its own choosing, without gradients, and of a tensor or of anything it is cut from."""
+    net, x = network(readout), windows(torch.float32, n=600)
+    found = encode(net, x)
+    latent, offset = net(x)
+    assert found.latent.dtype == found.offset.dtype == torch.float64
+    assert not found.latent.requires_grad
+    torch.testing.assert_close(found.latent, latent.detach(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(found.offset, offset.detach(), rtol=1e-5, atol=1e-6)
+    assert readout or not found.offset.any()
+    assert found.features is None
+    assert not net.training
+
+
+def test_encode_keeps_features_and_what_is_beside_them():
+    net, x = network(), windows(torch.float32, n=300)
+    features = encode(net, x, features=True).features
+    torch.testing.assert_close(features, net.encoder(x).detach().double(), rtol=1e-5, atol=1e-6)
+    assert features.dtype == torch.float64
+    both = encode(net, x, beside=lambda x: x.flatten(1)[:, :4]).features
+    assert torch.equal(both[:, :H], features)
+    assert torch.equal(both[:, H:], x.flatten(1)[:, :4].double())
+
+
+def test_ends_do_not_depend_on_company():
+    """In float32 a product of one row rounds otherwise than one of many."""
+    net, features = network(), torch.randn(200, H)
+    together = net.ends(features)
+    for k in range(0, 200, 20):
+        for one, many in zip(net.ends(features[k : k + 1]), together, strict=True):
+            torch.testing.assert_close(one[0], many[k], rtol=1e-13, atol=1e-13)
+
+
+def test_the_width_of_a_network_is_that_of_its_features():
+    assert network().width == H
+    assert Network(nn.Flatten(), None, ScaledLinear(7, 2), 2).width == 7
+    assert Network(nn.Flatten(), Head(6, 2), None, 2).width == 6
 
 
 # Encoders of one's own
@@ -519,12 +562,14 @@ def test_width_of_refuses_a_sample_that_is_no_window():
 def test_head_points_where_it_is_told():
     head = Head(3, 2)
     head.point(torch.tensor([[3.0, 0.0, 4.0]]))
-    torch.testing.assert_close(head.linear.weight[0].detach(), torch.tensor([0.6, 0.0, 0.8]))
-    assert float(head.linear.weight[1].norm()) == pytest.approx(1.0, rel=1e-5)
+    torch.testing.assert_close(
+        head.linear.weight[0].detach(), torch.tensor([0.6, 0.0, 0.8], dtype=torch.float64)
+    )
+    assert float(head.linear.weight[1].detach().norm()) == pytest.approx(1.0, rel=1e-5)
 
 
 def test_skip_drops_window_values_in_training_only():
-    skip = Skip(build_encoder("gru", 2, 5, hidden=4), dropout=0.5)
+    skip = Skip(GRU(hidden=4).build(2, 5), dropout=0.5)
     x = torch.ones(200, 5, 2)
     skip.eval()
     assert torch.equal(skip(x)[:, 4:], x.flatten(1))

@@ -5,21 +5,27 @@ from __future__ import annotations
 import io
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 import seqgp
-from seqgp import SequenceGP, SequenceNet, WindowSet
+from seqgp import GP, GRU, LSTM, NARX, RNN, SequenceGP, SequenceNet, Training, WindowSet
 
-QUICK = dict(hidden=8, epochs=3, random_state=0, progress=False)
+SAME = dict(random_state=0, progress=False)
+
+
+def quick(encoder=None, kind=SequenceGP, training=None, **options):
+    """A small model; ``training`` are options of it."""
+    given = dict(encoder=LSTM(hidden=8) if encoder is None else encoder)
+    given["training"] = Training(**dict(epochs=3) | (training or {}))
+    return kind(**given | SAME | options)
 
 
 def waves(n=160, lag=10, seed=0, outputs=None):
@@ -33,20 +39,9 @@ def waves(n=160, lag=10, seed=0, outputs=None):
     return X, y
 
 
-@parametrize_with_checks(
-    [
-        SequenceGP(hidden=4, epochs=2, random_state=0, progress=False),
-        SequenceNet(hidden=4, epochs=2, mean="linear", random_state=0, progress=False),
-    ]
-)
-def test_scikit_learn_estimator_checks(estimator, check):
-    check(estimator)
-
-
 def test_learns_what_a_line_cannot():
     X, y = waves(300)
-    model = SequenceGP(hidden=16, epochs=80, lr=0.01, random_state=0, progress=False)
-    model.fit(X[:200], y[:200])
+    model = quick(LSTM(hidden=16), training=dict(epochs=80, lr=0.01)).fit(X[:200], y[:200])
     line = Ridge().fit(X[:200, :, 0], y[:200])
     assert model.score(X[200:], y[200:]) > 0.95
     assert line.score(X[200:, :, 0], y[200:]) < 0.9
@@ -59,22 +54,25 @@ def test_learns_what_a_line_cannot():
 
 def test_calibration_gives_validation_errors_their_size():
     X, y = waves(400)
-    options = dict(hidden=16, epochs=40, lr=0.01, random_state=0, progress=False)
+    options = dict(kind=SequenceNet, encoder=LSTM(hidden=16), training=dict(epochs=40, lr=0.01))
     pair = (X[200:400], y[200:400])
-    plain = SequenceNet(**options, calibrate=False).fit(X[:200], y[:200], pair)
-    model = SequenceNet(**options).fit(X[:200], y[:200], pair)
-    assert plain.variance_scale_ == [1.0]
+    plain = quick(**options, calibrate=False).fit(X[:200], y[:200], pair)
+    model = quick(**options).fit(X[:200], y[:200], pair)
+    assert plain.fitted_.calibration.scale == [1.0]
     mean, std = plain.predict(X[200:400], return_std=True)
     same, scaled = model.predict(X[200:400], return_std=True)
     np.testing.assert_array_equal(mean, same)  # accuracy is not touched
     ratio = np.mean((y[200:400] - mean) ** 2 / std**2)
-    np.testing.assert_allclose(scaled, std * np.sqrt(model.variance_scale_[0]), rtol=1e-12)
-    assert model.variance_scale_[0] == pytest.approx((200 * ratio + 10) / 210, rel=1e-6)
+    scale = model.fitted_.calibration.scale[0]
+    np.testing.assert_allclose(scaled, std * np.sqrt(scale), rtol=1e-12)
+    assert scale == pytest.approx((200 * ratio + 10) / 210, rel=1e-6)
     # Epochs are compared by a factor that starts from 1 with more weight.
-    best = model.history_[model.history_.epoch == model.best_epoch_].iloc[0]
+    best = model.history_[model.history_.epoch == model.fitted_.members[0].record.best_epoch].iloc[
+        0
+    ]
     assert best.val_scale == pytest.approx((200 * ratio + 200) / 400, rel=1e-6)
     compared = std * np.sqrt(best.val_scale)
-    z = model.y_scaler_.scale
+    z = model.fitted_.y_scaler.scale
     density = (
         0.5 * np.log(2 * np.pi * (compared / z) ** 2) + 0.5 * ((y[200:400] - mean) / compared) ** 2
     )
@@ -86,19 +84,20 @@ def test_fit_says_when_validation_errors_are_far_from_what_the_model_says():
     X = rng.standard_normal((120, 4, 1))
     y = X[:, -1, 0] + 0.01 * rng.standard_normal(120)
     other = (X[:60], y[:60] + rng.standard_normal(60))  # validation rows of another kind
-    with pytest.warns(seqgp.TrainingWarning, match="times as large as the model itself says"):
-        SequenceGP(**QUICK).fit(X[60:], y[60:], other)
+    with pytest.warns(seqgp.TrainingWarning, match="times as large as the model predicts"):
+        quick().fit(X[60:], y[60:], other)
 
 
 def test_calibration_keeps_coverage_when_the_model_has_memorised_its_rows():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((900, 4, 1))
     y = np.sin(2 * X[:, -1, 0]) + 0.5 * rng.standard_normal(900)
-    options = dict(hidden=64, epochs=60, lr=0.02, mean="zero", latent_dim=3, select="rmse")
+    training = Training(epochs=60, lr=0.02, select="rmse")
+    options = dict(gp=GP(latent_dim=3), mean="zero", training=training, **SAME)
     held = (X[100:500], y[100:500])
     inside = []
     for calibrate in (False, True):
-        model = SequenceGP(**options, calibrate=calibrate, random_state=0, progress=False)
+        model = SequenceGP(LSTM(hidden=64), calibrate=calibrate, **options)
         mean, std = model.fit(X[:100], y[:100], held).predict(X[500:], return_std=True)
         inside.append(np.mean(np.abs(y[500:] - mean) < 1.96 * std))
     assert abs(inside[1] - 0.95) < 0.035
@@ -108,8 +107,8 @@ def test_calibration_keeps_coverage_when_the_model_has_memorised_its_rows():
 def test_flattened_windows_are_the_same_windows():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 5, 3)), rng.standard_normal(60)
-    a = SequenceGP(**QUICK).fit(X, y)
-    b = SequenceGP(lag=5, **QUICK).fit(X.reshape(60, 15), y)
+    a = quick().fit(X, y)
+    b = quick(lag=5).fit(X.reshape(60, 15), y)
     assert np.array_equal(a.predict(X), b.predict(X.reshape(60, 15)))
     assert np.array_equal(a.predict(X), a.predict(X.reshape(60, 15)))
     assert a.n_features_in_ == b.n_features_in_ == 15
@@ -120,12 +119,12 @@ def test_a_window_set_equals_its_windows(mode):
     rng = np.random.default_rng(0)
     u, target = rng.standard_normal((120, 2)), rng.standard_normal(120)
     windows = WindowSet(u, target, lag=6, mode=mode)
-    a = SequenceGP(validation_fraction=0.0, **QUICK).fit(windows)
+    a = quick(validation_fraction=0.0).fit(windows)
     # the scaler sees each row once in a WindowSet and once per window in an array, so give it the same
-    rows = windows.map_features(a.x_scaler_.transform)
-    b = SequenceGP(validation_fraction=0.0, **QUICK)
+    rows = windows.map_features(a.fitted_.x_scaler.transform)
+    b = quick(validation_fraction=0.0)
     b.fit(rows[:], rows.y)
-    scaled = (rows[:] - b.x_scaler_.shift) / b.x_scaler_.scale
+    scaled = b.fitted_.x_scaler.transform(rows[:])
     assert np.abs(scaled - rows[:]).max() < 0.2
     assert a.predict(windows).shape == b.predict(rows[:]).shape == (114,)
     np.testing.assert_allclose(a.predict(windows), a.predict(windows[:]), rtol=1e-6)
@@ -133,8 +132,8 @@ def test_a_window_set_equals_its_windows(mode):
 
 def test_scaling_is_inverted_on_mean_and_deviation():
     X, y = waves()
-    plain = SequenceGP(**QUICK).fit(X, y)
-    scaled = SequenceGP(**QUICK).fit(X, 100.0 * y - 7.0)
+    plain = quick().fit(X, y)
+    scaled = quick().fit(X, 100.0 * y - 7.0)
     mean, std = plain.predict(X, return_std=True)
     mean2, std2 = scaled.predict(X, return_std=True)
     np.testing.assert_allclose(mean2, 100.0 * mean - 7.0, rtol=1e-4)
@@ -145,36 +144,63 @@ def test_standardisation_knows_the_training_part_only():
     X, y = waves(200)
     X[180:] += 50.0
     y[180:] += 50.0
-    model = SequenceGP(validation_fraction=0.1, **QUICK).fit(X, y)
-    assert model.x_scaler_.shift[0] == pytest.approx(X[:180].mean())
-    assert float(model.y_scaler_.shift) == pytest.approx(y[:180].mean())
+    model = quick(validation_fraction=0.1).fit(X, y)
+    assert model.fitted_.x_scaler.shift[0] == pytest.approx(X[:180].mean())
+    assert float(model.fitted_.y_scaler.shift) == pytest.approx(y[:180].mean())
 
 
 def test_several_outputs():
     X, y = waves(outputs=3)
-    model = SequenceGP(**QUICK).fit(X, y)
+    model = quick().fit(X, y)
     mean, std = model.predict(X[:7], return_std=True)
     assert mean.shape == std.shape == (7, 3)
-    assert model.gp_.kernel.outputscale.shape == (3,)
+    assert model.fitted_.members[0].layer.kernel.outputscale.shape == (3,)
+    assert model.dof_.shape == (3,)
 
 
 def test_latent_and_observed_deviations():
     X, y = waves()
-    model = SequenceGP(**QUICK).fit(X, y)
+    model = quick().fit(X, y)
     _, observed = model.predict(X, return_std=True)
     _, latent = model.predict(X, return_std=True, observed=False)
-    noise = float(model.gp_.noise.detach()) * float(model.y_scaler_.scale) ** 2
-    noise = noise * float(model.variance_scale_[0])  # calibration is on both
-    assert model.noise_shape_ is None  # 15 validation rows are too few for one
+    fitted = model.fitted_
+    noise = float(fitted.members[0].layer.noise.detach()) * float(fitted.y_scaler.scale) ** 2
+    noise = noise * float(fitted.calibration.scale[0])  # calibration is on both
+    assert fitted.calibration.noise is None  # 15 validation rows are too few for one
     np.testing.assert_allclose(observed**2 - latent**2, noise, rtol=1e-6)
+
+
+def test_estimators_predict_what_the_fitted_model_does():
+    X, y = waves(outputs=2)
+    model = quick().fit(X, y)
+    for observed in (True, False):
+        found = model.fitted_.predict(X, observed)
+        mean, std = model.predict(X, return_std=True, observed=observed)
+        np.testing.assert_array_equal(mean, found.mean)
+        np.testing.assert_array_equal(std, found.std)
+        np.testing.assert_array_equal(model.predict(X, observed=observed), mean)
+    found = model.fitted_.predict(X)
+    assert np.array_equal(found.dof, model.dof_)
+    assert found.quantile(0.5).shape == found.mean.shape == (160, 2)
+    assert found.draw(np.random.default_rng(0), 5).shape == (5, 160, 2)
+    low, high = model.interval(X, 0.8)
+    radius = model.fitted_.calibration.radius(0.8)
+    np.testing.assert_allclose(high - found.mean, radius * found.std)
+    np.testing.assert_allclose(found.mean - low, radius * found.std)
+
+
+@pytest.mark.parametrize("method", ["predict", "interval", "update", "refit"])
+def test_an_estimator_that_is_not_fitted_says_so(method):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        getattr(quick(), method)(X0)
 
 
 def test_the_linear_mean_is_part_of_the_prediction_and_its_doubt():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((150, 4, 1))
     y = X[:, :, 0] @ [1.0, 2.0, -1.0, 0.5] + 0.1 * rng.standard_normal(150)
-    linear = SequenceGP(mean="linear", **QUICK).fit(X, y)
-    zero = SequenceGP(mean="zero", **QUICK).fit(X, y)
+    linear = quick(mean="linear").fit(X, y)
+    zero = quick(mean="zero").fit(X, y)
     far = 30.0 + X[:5]  # far outside: the linear part goes on, and says how unsure it is
     mean, std = linear.predict(far, return_std=True)
     np.testing.assert_allclose(mean, far[:, :, 0] @ [1.0, 2.0, -1.0, 0.5], rtol=0.05)
@@ -184,35 +210,50 @@ def test_the_linear_mean_is_part_of_the_prediction_and_its_doubt():
 
 def test_same_seed_same_numbers():
     X, y = waves()
-    options = dict(QUICK, dropout=0.2, input_dropout=0.1, recurrent_dropout=0.1, layers=2)
-    runs = [SequenceGP(**options).fit(X, y) for _ in range(2)]
+    encoder = LSTM(hidden=8, layers=2, dropout=0.2, input_dropout=0.1, recurrent_dropout=0.1)
+    runs = [quick(encoder).fit(X, y) for _ in range(2)]
     torch.manual_seed(123)  # the caller's generator must not matter, nor be moved
     before = torch.random.get_rng_state()
-    runs.append(SequenceGP(**options).fit(X, y))
+    runs.append(quick(encoder).fit(X, y))
     assert torch.equal(before, torch.random.get_rng_state())
     for other in runs[1:]:
         for a, b in zip(
             runs[0].predict(X, return_std=True), other.predict(X, return_std=True), strict=True
         ):
             assert np.array_equal(a, b)
-        assert runs[0].nlml_ == other.nlml_
-    different = SequenceGP(**dict(options, random_state=1)).fit(X, y)
+        ours, theirs = (run.fitted_.members[0].posterior.nlml for run in (runs[0], other))
+        assert float(ours) == float(theirs)
+    different = quick(encoder, random_state=1).fit(X, y)
     assert not np.array_equal(different.predict(X), runs[0].predict(X))
 
 
-def test_clone_grid_search_and_cross_validation():
-    X, y = waves(90)
-    model = SequenceGP(**QUICK)
-    assert clone(model).get_params() == model.get_params()
-    search = GridSearchCV(model, {"hidden": [4, 8], "mean": ["zero", "linear"]}, cv=2).fit(X, y)
-    assert search.best_params_["hidden"] in {4, 8}
-    flat = X.reshape(len(X), -1)
-    assert cross_val_score(model, flat, y, cv=TimeSeriesSplit(2)).shape == (2,)
+def test_dropout_is_off_in_predictions_whatever_thread_asks():
+    """The network stays as it is: a switch there and back would be seen by the other threads."""
+    X, y = waves(400)
+    encoder = LSTM(
+        hidden=8, layers=2, dropout=0.5, input_dropout=0.3, recurrent_dropout=0.3, skip=True
+    )
+    training = dict(epochs=1, batch_size=128)
+    model = quick(encoder, readout=True, members=2, training=training).fit(X, y)
+    switched = []
+    for member in model.fitted_.members:
+        assert not any(module.training for module in member.network.modules())
+        for module in member.network.modules():
+            module.train = lambda mode=True: switched.append(mode)
+    expected = model.predict(X, return_std=True)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: model.predict(X, return_std=True), range(32)))
+        parts = list(pool.map(lambda k: model.predict(X[k : k + 50]), range(0, 400, 50)))
+    for each in found:
+        np.testing.assert_array_equal(each, expected)
+    np.testing.assert_allclose(np.concatenate(parts), expected[0], rtol=1e-6)
+    assert switched == []
+    assert not any(m.training for member in model.fitted_.members for m in member.network.modules())
 
 
 def test_a_model_survives_pickling():
     X, y = waves()
-    model = SequenceGP(**QUICK).fit(X, y)
+    model = quick().fit(X, y)
     again = pickle.load(io.BytesIO(pickle.dumps(model)))
     assert np.array_equal(model.predict(X), again.predict(X))
 
@@ -230,18 +271,18 @@ def test_any_module_is_an_encoder_and_is_left_alone():
     X, y = waves()
     module = _Average()
     before = module.linear.weight.detach().clone()
-    model = SequenceGP(encoder=module, **QUICK).fit(X, y)
+    model = quick(module).fit(X, y)
     assert torch.equal(before, module.linear.weight)
-    assert not torch.equal(before, model.network_[0].linear.weight)
+    assert not torch.equal(before, model.fitted_.members[0].network.encoder.linear.weight)
     with pytest.raises(TypeError, match="last hidden state"):
-        SequenceGP(encoder=nn.LSTM(1, 4, batch_first=True), **QUICK).fit(X, y)
+        quick(nn.LSTM(1, 4, batch_first=True)).fit(X, y)
 
 
-@pytest.mark.parametrize("encoder", ["narx", "rnn", "gru", "lstm", "lstm-peephole"])
+@pytest.mark.parametrize("encoder", [NARX, RNN, GRU, LSTM])
 @pytest.mark.parametrize("kernel", ["matern12", "matern32", "matern52", "spectral-mixture"])
 def test_every_encoder_with_every_kernel(encoder, kernel):
     X, y = waves(40)
-    model = SequenceGP(encoder=encoder, kernel=kernel, **dict(QUICK, epochs=1)).fit(X, y)
+    model = quick(encoder(hidden=8), gp=kernel, training=dict(epochs=1)).fit(X, y)
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all()
     assert (std > 0).all()
@@ -249,12 +290,12 @@ def test_every_encoder_with_every_kernel(encoder, kernel):
 
 def test_explicit_validation_rows_choose_but_do_not_join():
     X, y = waves(200)
-    model = SequenceGP(**QUICK).fit(X[:150], y[:150], validation=(X[150:], y[150:]))
-    assert model.posterior_.diagnostics.n == 150
+    model = quick().fit(X[:150], y[:150], validation=(X[150:], y[150:]))
+    assert model.fitted_.members[0].posterior.diagnostics.n == model.fitted_.rows == 150
     assert model.history_.val_rmse.notna().all()
-    inside = SequenceGP(validation_fraction=0.25, **QUICK).fit(X, y)
-    assert inside.posterior_.diagnostics.n == 200
-    none = SequenceGP(validation_fraction=0.0, **QUICK).fit(X, y)
+    inside = quick(validation_fraction=0.25).fit(X, y)
+    assert inside.fitted_.members[0].posterior.diagnostics.n == inside.fitted_.rows == 200
+    none = quick(validation_fraction=0.0).fit(X, y)
     assert none.history_.val_rmse.isna().all()
     with pytest.raises(ValueError, match="pair"):
         model.fit(X, y, validation=3)
@@ -293,7 +334,7 @@ BAD_ROWS = {
 def test_bad_rows_are_explained(case):
     X, y, message = BAD_ROWS[case]
     with pytest.raises(ValueError, match=message):
-        SequenceGP(**QUICK).fit(X, y)
+        quick().fit(X, y)
 
 
 def test_series_shorter_than_the_lag():
@@ -304,69 +345,117 @@ def test_series_shorter_than_the_lag():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(algorithm="magic"), "algorithm='magic' is not known: use one of full"),
-        (dict(surrogate="x"), "surrogate='x' is not known"),
-        (dict(schedule="x"), "schedule='x' is not known"),
+        (dict(training=dict(algorithm="magic")), "algorithm='magic' is not known: use one of full"),
+        (dict(training=dict(surrogate="x")), "surrogate='x' is not known: use one of 'posterior'"),
+        (dict(training=dict(schedule="x")), "schedule='x' is not known: use one of 'constant'"),
+        (dict(training=dict(select="x")), "select='x' is not known"),
+        (dict(training=dict(epochs=-1)), "epochs=-1 must be an integer of at least 0"),
+        (dict(training=dict(epochs=True)), "epochs=True must be an integer"),
+        (dict(training=dict(batch_size=2.5)), r"batch_size=2\.5 must be an integer"),
+        (dict(training=dict(lr=0.0)), r"lr=0\.0 must be a positive number"),
+        (dict(training=dict(refresh="never")), "refresh='never' must be a number of mini-batches"),
+        (
+            dict(training=dict(refresh=0)),
+            "refresh=0 must be a number of mini-batches of at least 1",
+        ),
+        (dict(training=dict(patience=0)), "patience=0 must be positive, or None"),
         (dict(mean="x"), "mean='x' is not known"),
-        (dict(select="x"), "select='x' is not known"),
-        (dict(inference="x"), "inference='x' is not known"),
-        (dict(encoder="x"), "encoder is 'x'"),
-        (dict(kernel="x"), "kernel='x' is not known"),
-        (dict(epochs=-1), "epochs=-1 must be an integer of at least 0"),
-        (dict(batch_size=2.5), r"batch_size=2\.5 must be an integer"),
-        (dict(lr=0.0), r"lr=0\.0 must be a positive number"),
-        (dict(refresh="never"), "refresh='never' must be a number of mini-batches"),
+        (
+            dict(encoder="x"),
+            "encoder='x' is not known: use one of .*'lstm'.*an Encoder, or an nn.Mod",
+        ),
+        (dict(encoder=LSTM(hidden=0)), "hidden is 0; expected an integer >= 1"),
+        (dict(gp="x"), "kernel='x' is not known: use one of 'rbf'.*or a gpytorch kernel"),
         (dict(validation_fraction=1.0), r"must be in \[0, 1\)"),
-        (dict(patience=0), "patience=0 must be positive, or None"),
+        (dict(members=1.5), r"members=1\.5 must be an integer of at least 1"),
         (dict(lag=7), "lag=7"),
         (dict(device="abacus"), "device='abacus' is not known"),
     ],
 )
 def test_bad_options_are_explained(options, message):
     with pytest.raises(ValueError, match=message):
-        SequenceGP(**dict(QUICK, **options)).fit(X0, Y0)
+        quick(**options).fit(X0, Y0)
+
+
+def test_options_of_another_kind_are_explained():
+    with pytest.raises(
+        ValueError, match=r"training=.* is a dict, expected a Training or None: write"
+    ):
+        SequenceGP(training={"epochs": 3}).fit(X0, Y0)
+    with pytest.raises(ValueError, match="inference='x' is not known: use one of 'exact', 'grid'"):
+        GP(inference="x")
+    with pytest.raises(TypeError, match="hidden"):
+        SequenceGP(hidden=8)
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was():
+    model = quick().fit(X0, Y0)
+    before, expected = model.fitted_, model.predict(X0)
+    with pytest.raises(ValueError, match="y is constant"):
+        model.fit(X0, np.ones(40))
+    assert model.fitted_ is before
+    np.testing.assert_array_equal(model.predict(X0), expected)
 
 
 def test_cuda_is_refused_where_there_is_none():
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
     with pytest.raises(ValueError, match="torch sees no CUDA"):
-        SequenceGP(device="cuda", **QUICK).fit(X0, Y0)
+        quick(device="cuda").fit(X0, Y0)
 
 
 def test_windows_of_another_shape_are_refused_at_prediction():
-    model = SequenceGP(**QUICK).fit(X0, Y0)
+    model = quick().fit(X0, Y0)
     windows = WindowSet(np.zeros((30, 2)), np.zeros(30), lag=10)
     with pytest.raises(ValueError, match=r"windows of shape \(10, 2\).*expected \(10, 1\)"):
         model.predict(windows)
     with pytest.raises(ValueError, match="lag=4 does not divide"):
-        SequenceGP(lag=4, **QUICK).fit(X0[:, :, 0], Y0)
+        quick(lag=4).fit(X0[:, :, 0], Y0)
 
 
 def test_a_data_frame_is_accepted():
     X, y = waves(60)
     frame = pd.DataFrame(X[:, :, 0], columns=[f"lag{k}" for k in range(10)])
-    model = SequenceGP(**QUICK).fit(frame, pd.Series(y))
+    model = quick().fit(frame, pd.Series(y))
     assert model.predict(frame).shape == (60,)
 
 
-def test_zero_epochs_is_a_gp_on_random_features():
+def test_zero_epochs_is_a_gp_on_random_features(tmp_path):
     X, y = waves()
     with warnings.catch_warnings():
         warnings.simplefilter("error", seqgp.TrainingWarning)
-        model = seqgp.SequenceGP(**dict(QUICK, epochs=0)).fit(X, y)
+        model = quick(training=dict(epochs=0)).fit(X, y)
     assert len(model.history_) == 0
     assert np.isfinite(model.predict(X)).all()
+    assert model.fitted_.calibration.rows == 16  # calibrated all the same
+    seqgp.save(model, tmp_path / "m.seqgp")
+    np.testing.assert_array_equal(seqgp.load(tmp_path / "m.seqgp").predict(X), model.predict(X))
 
 
-def test_restarts_keep_the_best_start():
-    X, y = waves(160)
-    options = dict(QUICK, epochs=6, lr=0.01)
-    many = SequenceGP(restarts=3, **options).fit(X, y)
-    one = SequenceGP(restarts=1, **options).fit(X, y)
-    assert many.history_.val_nlpd.min() <= one.history_.val_nlpd.min()
-    with pytest.raises(ValueError, match="restarts=0 must be an integer of at least 1"):
-        SequenceGP(restarts=0, **options).fit(X, y)
+class _Bursting(nn.Module):
+    """Not a number as soon as it is trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(10, 4)
+
+    def forward(self, x):
+        return self.linear(x.flatten(1)) / (not self.training)
+
+
+@pytest.mark.parametrize("kind", [SequenceGP, SequenceNet])
+def test_divergence_in_the_first_epoch_leaves_what_there_was_before(kind):
+    X, y = waves()
+    model = quick(_Bursting(), kind=kind)
+    if kind is SequenceGP:
+        with pytest.warns(seqgp.TrainingWarning, match="training diverged"):
+            model.fit(X, y)
+    else:
+        model.fit(X, y)
+    assert len(model.history_) == 0
+    mean, std = model.predict(X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
 
 
 def test_the_skip_lets_the_head_see_the_window():
@@ -374,11 +463,15 @@ def test_the_skip_lets_the_head_see_the_window():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 20, 1))
     y = np.abs(X[:, :, 0] @ np.cos(np.arange(20) / 3.0))
-    options = dict(encoder="rnn", hidden=4, epochs=60, lr=0.02, batch_size=32, mean="zero")
-    options |= dict(random_state=0, progress=False, restarts=2)
-    seen = SequenceGP(skip=True, **options).fit(X[:220], y[:220])
-    assert seen.network_[0](torch.zeros(3, 20, 1)).shape == (3, 4 + 20)
-    plain = SequenceGP(skip=False, **options).fit(X[:220], y[:220])
+    training = Training(epochs=60, lr=0.02, batch_size=32)
+    seen, plain = (
+        SequenceGP(RNN(hidden=4, skip=skip), mean="zero", training=training, members=2, **SAME)
+        for skip in (True, False)
+    )
+    seen.fit(X[:220], y[:220])
+    plain.fit(X[:220], y[:220])
+    assert seen.fitted_.members[0].network.width == 4 + 20
+    assert plain.fitted_.members[0].network.width == 4
     assert seen.score(X[220:], y[220:]) > plain.score(X[220:], y[220:]) + 0.2
 
 
@@ -386,6 +479,8 @@ def test_weight_decay_shrinks_the_weights():
     X, y = waves(120)
     norms = []
     for decay in (0.0, 2.0):
-        model = SequenceGP(weight_decay=decay, **dict(QUICK, epochs=20, lr=0.02)).fit(X, y)
-        norms.append(float(model.network_[1].linear.weight.detach().norm()))
+        training = dict(weight_decay=decay, epochs=20, lr=0.02)
+        model = quick(training=training).fit(X, y)
+        weight = model.fitted_.members[0].network.head.linear.weight
+        norms.append(float(weight.detach().norm()))
     assert norms[1] < norms[0]

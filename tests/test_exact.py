@@ -14,6 +14,7 @@ from sklearn.gaussian_process import kernels as sk
 import seqgp
 from seqgp.inference.exact import _JITTERS
 from seqgp.kernels import KERNELS, build_kernel, lengthscale, set_signal_variance
+from seqgp.likelihoods import Gaussian
 
 SK_NU = {"rbf": math.inf, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 LENGTHS = (0.3, 0.8)
@@ -38,7 +39,7 @@ def make_gp(kernel, **kwargs):
     base = gp.kernel.base_kernel
     base.lengthscale = float64(LENGTHS[: gp.latent_dim])
     gp.kernel.outputscale = float64(SCALE)  # gpytorch reads a Python float as float32
-    gp.noise = NOISE
+    gp.likelihood.set_noise(NOISE)
     return gp
 
 
@@ -74,7 +75,7 @@ class _Reference(gpytorch.models.ExactGP):
 @pytest.mark.parametrize("kernel", ["rbf", "matern32", "matern52", "spectral-mixture"])
 def test_equals_gpytorch_exact_gp(kernel):
     H, y, new = problem()
-    gp = seqgp.GP(kernel=kernel, inference="exact", noise=NOISE)
+    gp = seqgp.GP(kernel=kernel, inference="exact", likelihood=Gaussian(NOISE))
     post = gp.condition(H, y)
     likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
     likelihood.noise = float64(NOISE)
@@ -98,7 +99,7 @@ def test_gradient_of_nlml_by_finite_differences(kernel):
     H.requires_grad_(True)
     gp.condition(H, y).nlml.backward()
     step = 1e-6
-    for parameter, index in [(H, (3, 1)), (gp.raw_noise, (0,))] + [
+    for parameter, index in [(H, (3, 1)), (gp.likelihood.raw_noise, (0,))] + [
         (p, tuple(0 for _ in p.shape)) for p in gp.kernel.parameters()
     ]:
         values = []
@@ -114,14 +115,15 @@ def test_gradient_of_nlml_by_finite_differences(kernel):
 def test_several_outputs_are_independent_gps():
     H, Y, new = problem(outputs=3)
     gp = seqgp.GP(latent_dim=2, outputs=3, inference="exact")
-    gp.noise = [0.01, 0.1, 0.3]
+    noise = [0.01, 0.1, 0.3]
+    gp.likelihood.set_noise(noise)
     gp.kernel.outputscale = float64([0.5, 1.0, 2.0])
     post = gp.condition(H, Y)
     mean, variance = post.predict(new)
     assert mean.shape == variance.shape == (17, 3)
     total = 0.0
     for k in range(3):
-        single = seqgp.GP(latent_dim=2, inference="exact", noise=[0.01, 0.1, 0.3][k])
+        single = seqgp.GP(latent_dim=2, inference="exact", likelihood=Gaussian(noise[k]))
         single.kernel.outputscale = float64([0.5, 1.0, 2.0][k])
         alone = single.condition(H, Y[:, k])
         total += float(alone.nlml.detach())
@@ -143,7 +145,7 @@ def test_posterior_is_immutable():
     gp = make_gp("rbf")
     post = gp.condition(H, y)
     before = [value.clone() for value in post.predict(new)]
-    gp.noise = 1.0
+    gp.likelihood.set_noise(1.0)
     gp.kernel.outputscale = 9.0
     H.zero_()
     for now, then in zip(post.predict(new), before, strict=True):
@@ -172,7 +174,7 @@ def test_predictions_do_not_depend_on_company():
 
 
 def test_variance_is_positive_where_subtraction_rounds():
-    gp = seqgp.GP(latent_dim=1, inference="exact", noise=2e-6)
+    gp = seqgp.GP(latent_dim=1, inference="exact", likelihood=Gaussian(2e-6))
     gp.kernel.base_kernel.lengthscale = 5.0
     H = torch.zeros(500, 1, dtype=torch.float64)
     variance = gp.condition(H, torch.randn(500, dtype=torch.float64)).variance(H[:1])
@@ -206,13 +208,13 @@ def test_jitter_escalates_and_is_reported():
 
     kernel = Indefinite()
     kernel.dip = 5e-6
-    gp = seqgp.GP(kernel=kernel, inference="exact", noise=1.1e-6)
+    gp = seqgp.GP(kernel=kernel, inference="exact", likelihood=Gaussian(1.1e-6))
     H, y, _ = problem()
     diagnostics = gp.condition(H, y).diagnostics
     assert diagnostics.jitter == pytest.approx(1e-5, rel=1e-3)
     assert diagnostics.jitter / (1 - 5e-6) in [pytest.approx(j) for j in _JITTERS]
     kernel.dip = 1e-2
-    with pytest.raises(seqgp.NotPositiveDefiniteError, match=r"Raise gp\.noise"):
+    with pytest.raises(seqgp.NotPositiveDefiniteError, match="Raise the noise"):
         gp.condition(H, y)
     with pytest.raises(
         seqgp.NotPositiveDefiniteError, match="only 1 of 60 latent points are distinct"
@@ -246,25 +248,58 @@ def test_condition_refuses_bad_rows(H, y, message):
         seqgp.GP(inference="exact").condition(H, y)
 
 
-def test_noise_and_kernel_are_readable_and_settable():
-    gp = seqgp.GP(kernel="rbf", inference="exact", latent_dim=3)
-    gp.noise = 0.25
-    assert float(gp.noise.detach()) == pytest.approx(0.25)
+def test_noise_is_readable_and_set_through_the_likelihood():
+    gp = seqgp.GP(inference="exact", outputs=2)
+    gp.likelihood.set_noise(0.25)
+    np.testing.assert_allclose(gp.noise.detach(), [0.25, 0.25])
+    gp.likelihood.set_noise([0.5, 2.0])
+    np.testing.assert_allclose(gp.noise.detach(), [0.5, 2.0])
+    for bad in (0.0, 1e-6, -1.0, math.nan, [0.5, 0.0]):
+        with pytest.raises(ValueError, match="floor"):
+            gp.likelihood.set_noise(bad)
+    np.testing.assert_allclose(gp.noise.detach(), [0.5, 2.0])
     with pytest.raises(ValueError, match="floor"):
-        gp.noise = 0.0
-    gp.kernel = gpytorch.kernels.MaternKernel(nu=1.5)
+        Gaussian(noise=1e-7)
+    with pytest.raises(AttributeError):
+        gp.noise = 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(kernel="cubic"), "kernel='cubic' is not known: use one of 'rbf'"),
+        (dict(inference="magic"), "inference='magic' is not known: use one of 'exact'"),
+        (dict(likelihood="cauchy"), "likelihood='cauchy' is not known.*, or a Likelihood"),
+        (dict(latent_dim=0), "at least 1"),
+        (dict(outputs=0), "at least 1"),
+        (dict(kernel=gpytorch.kernels.RBFKernel(batch_shape=torch.Size([3]))), "batch shape"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        seqgp.GP(**options)
+
+
+def test_a_kernel_object_becomes_float64_and_is_trained():
+    gp = seqgp.GP(kernel=gpytorch.kernels.MaternKernel(nu=1.5), inference="exact", latent_dim=3)
     assert next(gp.kernel.parameters()).dtype == torch.float64
     assert any(p is gp.kernel.raw_lengthscale for p in gp.parameters())
-    gp.kernel = "matern12"
+
+
+def test_options_are_read_set_and_taken_along():
+    """As scikit-learn's: by name, also those of the likelihood."""
+    gp = seqgp.GP("matern12", latent_dim=3, likelihood=Gaussian(noise=0.5))
+    assert gp.get_params()["likelihood__noise"] == 0.5
     assert gp.kernel.base_kernel.nu == 0.5
-    for bad, message in [
-        (dict(kernel="cubic"), "kernel='cubic' is not known"),
-        (dict(inference="magic"), "inference='magic' is not known"),
-        (dict(latent_dim=0), "at least 1"),
-        (dict(kernel=gpytorch.kernels.RBFKernel(batch_shape=torch.Size([3]))), "batch shape"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            seqgp.GP(**bad)
+    other = gp.with_options(kernel="rbf", outputs=2)
+    assert (other.outputs, other.latent_dim, len(other.noise)) == (2, 3, 2)
+    np.testing.assert_allclose(other.noise.detach(), [0.5, 0.5])
+    assert gp.set_params(kernel="matern32", likelihood__noise=0.2) is gp
+    assert gp.kernel.base_kernel.nu == 1.5
+    assert float(gp.noise.detach()) == pytest.approx(0.2)
+    with pytest.raises(ValueError, match="GP has no option 'noise': use one of kernel"):
+        gp.set_params(noise=0.3)
+    assert repr(seqgp.GP("rbf", latent_dim=3)) == "GP(latent_dim=3)"
 
 
 def test_kernel_helpers():
@@ -285,3 +320,40 @@ def test_float32_points_are_conditioned_in_float64():
     H, y, new = problem()
     post = make_gp("rbf").condition(H.float(), y.float())
     assert post.nlml.dtype == post.mean(new.float()).dtype == torch.float64
+
+
+def test_results_drop_the_output_axis_only_where_targets_had_none():
+    H, y, new = problem()
+    gp = make_gp("rbf")
+    flat, column = gp.condition(H, y), gp.condition(H, y[:, None])
+    whole = gp.posterior(gp.statistics(H, y))
+    for observed in (False, True):
+        results = [post.predict(new, observed) for post in (flat, column, whole)]
+        for each, same, other in zip(*results, strict=True):
+            assert each.shape == (17,)
+            assert same.shape == other.shape == (17, 1)
+            assert torch.equal(each, same[:, 0])
+            assert torch.equal(same, other)
+    assert torch.equal(flat.loss(new, torch.zeros(17)), column.loss(new, torch.zeros(17, 1)))
+
+
+def test_statistics_add_and_go_through_arrays():
+    H, Y, new = problem(outputs=2)
+    gp = make_gp("rbf", outputs=2)
+    whole = gp.posterior(gp.statistics(H, Y))
+    parts = gp.statistics(H[:25], Y[:25]) + gp.statistics(H[25:], Y[25:])
+    arrays = parts.inference.arrays(parts.value)
+    shapes = {}
+
+    def take(name, shape):
+        shapes[name] = shape
+        return arrays[name]
+
+    again = parts.inference.from_arrays(take, n=60, latent_dim=2, outputs=2)
+    assert shapes == {name: tuple(value.shape) for name, value in arrays.items()}
+    assert (parts.value.n, again.n) == (60, 60)
+    for statistics in (parts, type(parts)(parts.inference, again)):
+        for one, other in zip(
+            gp.posterior(statistics).predict(new), whole.predict(new), strict=True
+        ):
+            assert torch.equal(one, other)

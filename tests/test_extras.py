@@ -45,7 +45,8 @@ def test_without_matplotlib_fit_stops_before_training(tmp_path):
 
 def test_the_library_needs_none_of_the_extras():
     code = (
-        "import numpy as np; from seqgp import LSTM, SequenceGP, Training, metrics; X = np.zeros((30, 3, 1));"
+        "import numpy as np; from seqgp import LSTM, SequenceGP, Training, metrics;"
+        "X = np.zeros((30, 3, 1));"
         "X[:] = np.random.default_rng(0).standard_normal(X.shape);"
         "model = SequenceGP(LSTM(hidden=2), training=Training(epochs=1)).fit(X, X[:, -1, 0]);"
         "print(model.predict(X).shape)"

@@ -16,9 +16,11 @@ from sklearn.linear_model import BayesianRidge
 from forecaster_data import hourly, small_model
 from seqgp import LSTM, Forecaster, SequenceNet, Training, WindowSet, adaptive_quantiles, metrics
 from seqgp.encoders import encode
-from seqgp.forecasting import ForecasterState, InputsOnly
+from seqgp.forecasting import InputsOnly
+from seqgp.forecasting.files import restored_state
 from seqgp.forecasting.frames import Table, cut
 from seqgp.forecasting.model import update
+from seqgp.io.shelf import Shelf
 
 LAG, TRAIN = 6, 160
 
@@ -171,7 +173,7 @@ def test_intervals_that_there_are_none_of(df, fitted):
         with pytest.raises(ValueError, match=r"observed=False asks for the latent function"):
             fitted.predict(df, observed=False, **options)
     bare = make(model=small_model(calibrate=False, epochs=1)).fit(df.iloc[:TRAIN])
-    with pytest.raises(ValueError, match=r"no validation errors .* fit with calibrate=True"):
+    with pytest.raises(ValueError, match=r"no validation residuals .* fit with calibrate=True"):
         bare.predict(df, interval=0.9)
     inputs = make(mode="regression", past_inputs=(), model=small_model(epochs=1))
     inputs.fit(df.iloc[:TRAIN])
@@ -505,14 +507,18 @@ def test_default_model_is_a_gp(df):
     assert forecaster.model is None
 
 
+def parts_of_state(forecaster):
+    header, arrays = forecaster.parts()
+    return json.loads(json.dumps(header["state"])), {k: v.copy() for k, v in arrays.items()}
+
+
 @pytest.mark.parametrize("past_inputs", [[], ["v"]])
 def test_state_survives_json_and_arrays(df, past_inputs):
     forecaster = make(past_inputs=past_inputs, holidays=["2024-01-01"]).fit(df.iloc[:TRAIN])
-    state = forecaster.state_
-    header = json.loads(json.dumps(state.to_header()))
-    arrays = {name: array.copy() for name, array in state.to_arrays().items()}
+    header, arrays = parts_of_state(forecaster)
     again = Forecaster(**forecaster.params())
-    again.state_, again.model_ = ForecasterState.from_parts(header, arrays), forecaster.model_
+    again.state_ = restored_state(header, Shelf(arrays), forecaster.layout)
+    again.model_ = forecaster.model_
     assert again.data_report_ == forecaster.data_report_
     pd.testing.assert_frame_equal(
         again.forecast(6, df[["u"]], samples=9).frame,
@@ -520,17 +526,18 @@ def test_state_survives_json_and_arrays(df, past_inputs):
     )
     pd.testing.assert_frame_equal(again.history_, forecaster.history_)
     for broken in ({**header, "kind": "row"}, {**header, "report": {}}, {"kind": "time"}):
-        with pytest.raises(ValueError, match=r"expected|not the state"):
-            ForecasterState.from_parts(broken, arrays)
+        with pytest.raises(ValueError, match=r"expected|has no"):
+            restored_state(broken, Shelf(arrays), forecaster.layout)
+    wrong = arrays | {"state.target_std": np.ones(3)}
     with pytest.raises(ValueError, match="expected"):
-        ForecasterState.from_parts(header, arrays | {"target_std": np.ones(3)})
+        restored_state(header, Shelf(wrong), forecaster.layout)
 
 
 def test_local_time_survives_the_state(df):
     local = df.tz_localize("Europe/Berlin")
     forecaster = make(calendar=["hour"]).fit(local.iloc[:TRAIN])
-    header = json.loads(json.dumps(forecaster.state_.to_header()))
-    forecaster.state_ = ForecasterState.from_parts(header, forecaster.state_.to_arrays())
+    header, arrays = parts_of_state(forecaster)
+    forecaster.state_ = restored_state(header, Shelf(arrays), forecaster.layout)
     assert forecaster.history_.index.equals(local.index[TRAIN - LAG : TRAIN])
     found = forecaster.predict(local.iloc[TRAIN:].tz_convert("UTC"))
     assert found.notna().all(axis=None)

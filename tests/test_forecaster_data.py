@@ -130,7 +130,9 @@ def test_filled_targets_are_neither_trained_on_nor_scored():
     df.iloc[50:52, 2] = np.nan
     df.iloc[110, 2] = np.nan
     forecaster = _forecaster(missing="interpolate").fit(df.iloc[:100])
-    assert forecaster.model_.n_rows_ == 96 - 2 - 1  # windows less targets 50, 51, and window of 52
+    assert (
+        forecaster.model_.fitted_.rows == 96 - 2 - 1
+    )  # windows less targets 50, 51, and window of 52
     found = forecaster.evaluate(df.iloc[100:])
     # 111 has no complete window: its newest target is unknown. 110 has no truth.
     assert found.metrics["y"].loc["model", "n"] == 18

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-import seqgp
-from seqgp import GP, SequenceGP
-from seqgp.inference import EXACT_ROWS, Auto, build_inference
-from seqgp.inference.exact import ExactPosterior
-from seqgp.inference.grid import GridPosterior
+from seqgp import GP, LSTM, NARX, SequenceGP, Training
+from seqgp.inference import EXACT_ROWS, INFERENCES, Exact, ExactPosterior, Grid, GridPosterior
 from seqgp.kernels import ProductMatern
+
+SAME = dict(random_state=0, progress=False)
 
 
 def rows(n=150, seed=0, outputs=1):
@@ -22,15 +21,24 @@ def rows(n=150, seed=0, outputs=1):
     return X, y if outputs == 1 else np.stack([y * (k + 1) for k in range(outputs)], -1)
 
 
-@pytest.mark.parametrize("surrogate", ["posterior", "gradient", "block"])
+def posterior_of(model):
+    return model.fitted_.members[0].posterior
+
+
+@pytest.mark.parametrize("readout", [False, True])
 @pytest.mark.parametrize("algorithm", ["delayed", "alternating", "full"])
-def test_grid_trains_as_exact_does(surrogate, algorithm):
+def test_grid_trains_as_exact_does(algorithm, readout):
     X, y = rows()
-    options = dict(hidden=8, epochs=4, lr=0.01, random_state=0, progress=False, mean="zero")
-    options |= dict(surrogate=surrogate, algorithm=algorithm, batch_size=32)
-    exact = SequenceGP(inference="exact", **options).fit(X, y)
-    grid = SequenceGP(inference="grid", **options).fit(X, y)
-    assert isinstance(grid.posterior_, GridPosterior)
+    training = Training(epochs=4, lr=0.01, algorithm=algorithm, batch_size=32)
+    exact, grid = (
+        SequenceGP(
+            LSTM(hidden=8), GP(inference=name), mean="zero", readout=readout, training=training,
+            **SAME,
+        ).fit(X, y)
+        for name in ("exact", "grid")
+    )  # fmt: skip
+    assert isinstance(posterior_of(exact), ExactPosterior)
+    assert isinstance(posterior_of(grid), GridPosterior)
     np.testing.assert_allclose(grid.history_.nlml, exact.history_.nlml, atol=2e-3)
     for a, b in zip(
         grid.predict(X, return_std=True), exact.predict(X, return_std=True), strict=True
@@ -43,15 +51,9 @@ def test_grid_trains_as_exact_does(surrogate, algorithm):
 )
 def test_every_kernel_on_a_grid(kernel):
     X, y = rows(n=60, outputs=2)
-    model = SequenceGP(
-        kernel=kernel,
-        inference="grid",
-        grid_size=40,
-        hidden=4,
-        epochs=2,
-        random_state=0,
-        progress=False,
-    ).fit(X, y)
+    gp = GP(kernel, inference="grid", grid_size=40)
+    model = SequenceGP(LSTM(hidden=4), gp, training=Training(epochs=2), **SAME).fit(X, y)
+    assert posterior_of(model).diagnostics.method.startswith("grid")
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all()
     assert (std > 0).all()
@@ -65,41 +67,53 @@ def test_auto_is_exact_for_few_rows_and_a_grid_for_many():
     assert isinstance(gp.condition(H, y), GridPosterior)
     exact, grid = GP(inference="exact").condition(H, y), gp.condition(H, y)
     assert float(grid.nlml.detach() - exact.nlml.detach()) / len(y) == pytest.approx(0.0, abs=1e-3)
+    assert isinstance(gp.inference_for(EXACT_ROWS), Exact)
+    assert isinstance(gp.inference_for(EXACT_ROWS + 1), Grid)
 
 
 def test_the_estimator_settles_on_one_inference_for_all_its_rows():
     X, y = rows(n=EXACT_ROWS + 50)
-    model = SequenceGP(encoder="narx", hidden=4, epochs=1, random_state=0, progress=False)
+    model = SequenceGP(NARX(hidden=4), training=Training(epochs=1), **SAME)
     model.fit(X, y)  # 1,845 rows train, all 2,050 are conditioned on
-    assert isinstance(model.posterior_, GridPosterior)
-    assert model.posterior_.diagnostics.n == EXACT_ROWS + 50
+    assert isinstance(posterior_of(model), GridPosterior)
+    assert posterior_of(model).diagnostics.n == EXACT_ROWS + 50
+    few = SequenceGP(NARX(hidden=4), training=Training(epochs=1), **SAME).fit(X[:100], y[:100])
+    few.update(X[100:], y[100:])  # what it was fitted with stays, so that statistics add up
+    assert isinstance(posterior_of(few), ExactPosterior)
+    assert posterior_of(few).diagnostics.n == EXACT_ROWS + 50
 
 
 def test_matern_by_name_is_a_product_where_a_grid_may_come():
-    assert isinstance(GP(kernel="matern52", inference="grid").kernel.base_kernel, ProductMatern)
-    assert isinstance(GP(kernel="matern52", inference="auto").kernel.base_kernel, ProductMatern)
-    radial = GP(kernel="matern52", inference="exact").kernel.base_kernel
+    assert isinstance(GP("matern52", inference="grid").kernel.base_kernel, ProductMatern)
+    assert isinstance(GP("matern52", inference="auto").kernel.base_kernel, ProductMatern)
+    radial = GP("matern52", inference="exact").kernel.base_kernel
     assert isinstance(radial, gpytorch.kernels.MaternKernel)
 
 
 def test_what_a_grid_cannot_do_is_refused_with_alternatives():
     X, y = rows(n=60)
-    options = dict(hidden=4, epochs=1, random_state=0, progress=False, inference="grid")
+
+    def fit(**options):
+        gp = GP(**dict(inference="grid") | options)
+        SequenceGP(LSTM(hidden=4), gp, training=Training(epochs=1), **SAME).fit(X, y)
+
     with pytest.raises(ValueError, match=r"1 to 4 latent dimensions, got 5.*inference='exact'"):
-        SequenceGP(latent_dim=5, **options).fit(X, y)
+        fit(latent_dim=5)
     with pytest.raises(ValueError, match=r"GiB.*smaller grid_size"):
-        SequenceGP(latent_dim=4, grid_size=200, **options).fit(X, y)
+        fit(latent_dim=4, grid_size=200)
     with pytest.raises(ValueError, match="not stationary"):
-        SequenceGP(kernel=gpytorch.kernels.LinearKernel(), **options).fit(X, y)
-    with pytest.raises(ValueError, match="inference='magic' is not known"):
-        build_inference("magic")
-    assert isinstance(build_inference("auto"), Auto)
+        fit(kernel=gpytorch.kernels.LinearKernel())
+    with pytest.raises(
+        ValueError, match="inference='magic' is not known: use one of 'exact', 'grid'"
+    ):
+        GP(inference="magic")
+    assert "auto" not in INFERENCES  # not an inference: a choice between two
 
 
 def test_nlml_reaches_the_latent_points_on_a_grid_too():
     H = (torch.rand(50, 2, dtype=torch.float64) * 1.8 - 0.9).requires_grad_(True)
     y = torch.sin(3 * H[:, 0]).detach()
-    gp = seqgp.GP(inference="grid")
+    gp = GP(inference="grid")
     post = gp.condition(H, y)
     slope = torch.autograd.grad(post.nlml, H)[0]
     points = H.detach().clone().requires_grad_(True)

@@ -17,6 +17,12 @@ def problem(n=200, seed=0, noise=0.3):
     return torch.tensor(X), torch.tensor(y), torch.tensor(rng.standard_normal((9, 6, 2)))
 
 
+def line(X, y, asked, plain=False):
+    """Mean and variance of the linear part at windows ``asked``."""
+    found = fit_mean("linear", X, y, plain=plain).predict(asked)
+    return found.mean, found.variance
+
+
 def scikit_learn(seen, y, asked):
     """Means and variances of the line by BayesianRidge with flat hyper-priors."""
     ridge = BayesianRidge(
@@ -29,7 +35,7 @@ def scikit_learn(seen, y, asked):
 
 def test_plain_equals_bayesian_ridge_of_scikit_learn():
     X, y, new = problem()
-    mean, variance = fit_mean("linear", X, y, plain=True).predict(new)
+    mean, variance = line(X, y, new, plain=True)
     for k in range(2):
         seen, asked = X.reshape(200, -1).numpy(), new.reshape(9, -1).numpy()
         expected = scikit_learn(seen, y[:, k].numpy(), asked)
@@ -49,8 +55,7 @@ def test_the_prior_found_is_scikit_learns_too():
     """A coefficient of prior deviation u is u times one of deviation 1: scaled inputs say the same."""
     X, y, _ = problem()
     y = y + 3.0 * X[:, -1, :1] - X[:, 0, 1:]
-    found = fit_mean("linear", X, y)
-    mean, variance = found.predict(X)
+    mean, variance = line(X, y, X)
     for k in range(2):
         prior, p = prior_of(X, y[:, k])
         seen = (X.reshape(200, -1) * prior.deviations(p)).numpy()
@@ -92,10 +97,7 @@ def test_columns_that_say_nothing_count_less():
     rng = np.random.default_rng(0)
     X = torch.tensor(rng.standard_normal((1060, 4, 10)))
     y = X[:, -1, :1] + 0.5 * X[:, -3, :1] + 0.3 * torch.tensor(rng.standard_normal((1060, 1)))
-    plain, ours = (
-        fit_mean("linear", X[:60], y[:60], plain=plain).predict(X[60:])[0]
-        for plain in (True, False)
-    )
+    plain, ours = (line(X[:60], y[:60], X[60:], plain)[0] for plain in (True, False))
     assert float((ours - y[60:]).std()) < 0.8 * float((plain - y[60:]).std())
     assert float((ours - y[60:]).std()) < 0.33
 
@@ -105,14 +107,14 @@ def test_each_output_has_a_prior_of_its_own():
     rng = np.random.default_rng(1)
     X = torch.tensor(rng.standard_normal((1060, 4, 10)))
     y = X[:, -1] + 0.3 * torch.tensor(rng.standard_normal((1060, 10)))
-    found = fit_mean("linear", X[:60], y[:60]).predict(X[60:])[0]
+    found, _ = line(X[:60], y[:60], X[60:])
     assert float((found - y[60:]).std()) < 0.34
 
 
 def test_columns_that_repeat_one_another_do_no_harm():
     X, y, new = problem()
     X, new = (torch.cat([each, each.sum(2, keepdim=True), each], 2) for each in (X, new))
-    plain, ours = (fit_mean("linear", X, y, plain=plain).predict(new) for plain in (True, False))
+    plain, ours = (line(X, y, new, plain) for plain in (True, False))
     torch.testing.assert_close(ours[0], plain[0], rtol=0.05, atol=0.05)
     assert bool((ours[1] > 0).all())
     assert bool((ours[1] < 0.1).all())
@@ -132,8 +134,7 @@ def test_steps_long_ago_count_less_where_the_evidence_says_so():
     X, y = autoregressive(150, 0.1)
     new, truth = autoregressive(1000, 0.1, seed=1)
     plain, ours = (
-        float((fit_mean("linear", X, y, plain=plain).predict(new)[0] - truth).square().mean())
-        for plain in (True, False)
+        float((line(X, y, new, plain)[0] - truth).square().mean()) for plain in (True, False)
     )
     assert ours < 0.95 * plain
     assert ours == pytest.approx(0.01, rel=0.1)
@@ -149,9 +150,9 @@ def test_nothing_is_taken_from_steps_long_ago_that_count():
 
 def test_streaming_changes_nothing(monkeypatch):
     X, y, new = problem()
-    whole = fit_mean("linear", X, y).predict(new)
+    whole = line(X, y, new)
     monkeypatch.setattr(means, "_CHUNK_VALUES", 100)
-    parts = fit_mean("linear", X, y).predict(new)
+    parts = line(X, y, new)
     for a, b in zip(whole, parts, strict=True):
         torch.testing.assert_close(a, b)
 
@@ -159,29 +160,29 @@ def test_streaming_changes_nothing(monkeypatch):
 def test_variance_covers_the_truth_where_data_is_short():
     """With fewer rows than coefficients the linear part must know that it does not know."""
     X, y, new = problem(n=8)
-    few = fit_mean("linear", X, y).predict(new)[1]
+    few = line(X, y, new)[1]
     X, y, _ = problem(n=2000)
-    many = fit_mean("linear", X, y).predict(new)[1]
+    many = line(X, y, new)[1]
     assert bool((few > 10 * many).all())
 
 
 def test_noise_alone_gives_a_flat_line():
     X, y, new = problem()
-    mean, _ = fit_mean("linear", X, torch.randn(200, 2, dtype=torch.float64)).predict(new)
+    mean, _ = line(X, torch.randn(200, 2, dtype=torch.float64), new)
     assert float(mean.abs().max()) < 0.5
 
 
 def test_an_exactly_linear_target_is_recovered():
     X, y, new = problem(noise=0.0)
-    mean, _ = fit_mean("linear", X, y).predict(X)
+    mean, _ = line(X, y, X)
     torch.testing.assert_close(mean, y, rtol=1e-4, atol=1e-4)
 
 
 def test_zero_and_unknown():
     X, y, new = problem()
-    mean, variance = fit_mean("zero", X, y).predict(new)
-    assert mean.shape == (9, 2)
-    assert not mean.any()
-    assert not variance.any()
+    found = fit_mean("zero", X, y).predict(new)
+    assert found.mean.shape == found.variance.shape == (9, 2)
+    assert not found.mean.any()
+    assert not found.variance.any()
     with pytest.raises(ValueError, match="mean='cubic' is not known"):
         fit_mean("cubic", X, y)

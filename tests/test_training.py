@@ -7,28 +7,36 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from seqgp.training.health import warn_if_suspicious
 from torch import nn
 
-import seqgp
-from seqgp import SequenceGP, TrainingWarning
-from seqgp.encoders import Head, build_encoder
-from seqgp.gp import GP, NOISE_FLOOR
-from seqgp.inference import Readout
-from seqgp.training import Part, Settings, encode, make_schedule, train
-from seqgp.training import progress as progress_module
-from seqgp.training.pretrain import latent_directions, pretrain
+from seqgp import GP, GRU, LSTM, SequenceGP, Training, TrainingWarning
+from seqgp.encoders import Encoder, Head, Network, ScaledLinear, encode
+from seqgp.likelihoods import NOISE_FLOOR
+from seqgp.training import (
+    SCHEDULES,
+    Part,
+    Plain,
+    latent_directions,
+    pretrain,
+    progress_bar,
+    train,
+)
+from seqgp.training.warn import warn_if_moved, warn_if_overconfident, warn_if_suspicious
 
 
-def setup(n=96, seed=0, encoder="gru"):
+def network_of(encoder: Encoder, width: int, features: int = 1, lag: int = 8) -> Network:
+    return Network(encoder.build(features, lag), Head(width, 2), None, outputs=1)
+
+
+def setup(n=96, seed=0):
     torch.manual_seed(seed)
     x = torch.randn(n, 8, 1)
     y = torch.tanh(2 * x[:, -1]).double() + 0.1 * torch.randn(n, 1, dtype=torch.float64)
-    network = nn.Sequential(build_encoder(encoder, 1, 8, hidden=8), Head(8, 2))
-    network[1].calibrate(encode(network[0], x).float())
+    network = network_of(GRU(hidden=8), 8)
+    network.head.centre(encode(network.eval(), x, features=True).features)
     gp = GP(inference="exact")
     gp.initialise(y)
-    return network, gp, Part(x, y)
+    return network.train(), gp, Part(x, y)
 
 
 class Counting(GP):
@@ -42,15 +50,15 @@ class Counting(GP):
 
 
 @pytest.mark.parametrize("algorithm", ["full", "alternating", "delayed"])
-@pytest.mark.parametrize("surrogate", ["posterior", "gradient", "block"])
-def test_every_algorithm_lowers_the_nlml(algorithm, surrogate):
+def test_every_algorithm_lowers_the_nlml(algorithm):
     network, gp, part = setup()
     epochs = 30 if algorithm == "full" else 6
-    settings = Settings(algorithm, surrogate, epochs=epochs, batch_size=32, lr=5e-3)
+    settings = Training(algorithm=algorithm, epochs=epochs, batch_size=32, lr=5e-3)
     trained = train(network, gp, part, settings, generator=torch.Generator().manual_seed(0))
     assert len(trained.history) == epochs
     assert trained.history[-1].nlml < trained.history[0].nlml - 0.1
     assert trained.diverged is None
+    assert not network.training  # what is left is a model to predict with
 
 
 @pytest.mark.parametrize(
@@ -66,63 +74,65 @@ def test_refresh_counts_mini_batches(settings, conditionings):
     network, _, part = setup()
     Counting.calls = 0
     gp = Counting(inference="exact")
-    train(network, gp, part, Settings(**settings, epochs=4, batch_size=24, lr=1e-3))
+    train(network, gp, part, Training(**settings, epochs=4, batch_size=24, lr=1e-3))
     assert Counting.calls == conditionings
 
 
 def test_full_batch_first_step_follows_the_joint_gradient():
     """Adam's first step has the sign of the gradient: compare with autograd through everything."""
     network, gp, part = setup()
-    before = [p.detach().clone() for p in [*network.parameters(), *gp.parameters()]]
-    gp.condition(network(part.windows), part.y).nlml.backward()
-    expected = [-p.grad.sign() for p in [*network.parameters(), *gp.parameters()]]
-    sizes = [p.grad.abs().clone() for p in [*network.parameters(), *gp.parameters()]]
-    for p in [*network.parameters(), *gp.parameters()]:
+    parameters = [*network.parameters(), *gp.parameters()]
+    before = [p.detach().clone() for p in parameters]
+    gp.condition(network(part.windows)[0], part.y).nlml.backward()
+    expected = [-p.grad.sign() for p in parameters]
+    sizes = [p.grad.abs().clone() for p in parameters]
+    for p in parameters:
         p.grad = None
-    settings = Settings("full", epochs=1, lr=1e-3, theta_lr=1e-3, grad_clip=None)
+    settings = Training(algorithm="full", epochs=1, lr=1e-3, theta_lr=1e-3, grad_clip=None)
     train(network, gp, part, settings)
-    for p, old, sign, size in zip(
-        [*network.parameters(), *gp.parameters()], before, expected, sizes, strict=True
-    ):
+    for p, old, sign, size in zip(parameters, before, expected, sizes, strict=True):
         clear = size > 1e-3 * size.max()  # rounding may turn the sign of what is nearly zero
         assert torch.equal((p.detach() - old).sign()[clear], sign[clear].to(p))
+
+
+class _Shift(nn.Module):
+    """Beside a frozen network, so that there is a weight to train."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+        self.shift = nn.Parameter(torch.zeros(8))
+
+    def forward(self, x):
+        return self.inner(x) + self.shift
 
 
 def test_theta_alone_improves_when_the_network_is_frozen():
     network, gp, part = setup()
     for p in network.parameters():
         p.requires_grad_(False)
-    network.append(_Shift())
-    trained = train(network, gp, part, Settings(epochs=5, lr=1e-9, theta_steps=20))
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    network.encoder = _Shift(network.encoder)
+    trained = train(network, gp, part, Training(epochs=5, lr=1e-9, theta_steps=20))
     assert trained.history[-1].nlml < trained.history[0].nlml
-
-
-class _Shift(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.shift = nn.Parameter(torch.zeros(2))
-
-    def forward(self, h):
-        return (h + self.shift).clamp(-1, 1)
+    after = {name.replace(".inner", ""): v for name, v in network.state_dict().items()}
+    assert all(torch.equal(after[name], value) for name, value in before.items())
 
 
 def test_schedules():
-    cosine = make_schedule("cosine", total=10)
-    assert cosine(1) == 1.0
-    assert cosine(11) == pytest.approx(0.0)
-    assert [make_schedule("constant", 5)(t) for t in (1, 5)] == [1.0, 1.0]
-    direct, delayed = make_schedule("theorem", 5), make_schedule("theorem", 5, delay=4)
-    assert delayed(7) == direct(7) / 4
-    assert direct(16) / direct(4) == pytest.approx(4 ** (-1.1 / 2))
-    with pytest.raises(ValueError, match="schedule='step' is not known"):
-        make_schedule("step", 5)
+    cosine, constant = SCHEDULES["cosine"], SCHEDULES["constant"]
+    assert cosine(1, 10, 1) == 1.0
+    assert cosine(11, 10, 1) == pytest.approx(0.0)
+    assert [constant(t, 5, 3) for t in (1, 5)] == [1.0, 1.0]
+    with pytest.raises(ValueError, match="schedule='step' is not known: use one of 'constant'"):
+        Training(schedule="step").check()
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "theorem"])
-def test_the_schedule_reaches_the_optimiser(schedule):
+def test_the_schedule_reaches_the_optimiser():
     network, gp, part = setup()
-    trained = train(network, gp, part, Settings(epochs=3, schedule=schedule, refresh=1))
-    rates = [record.lr for record in trained.history]
+    settings = Training(epochs=3, schedule="cosine", batch_size=32)
+    rates = [record.lr for record in train(network, gp, part, settings).history]
+    assert rates == pytest.approx([1e-3 * SCHEDULES["cosine"](t, 9, 3) for t in (3, 6, 9)])
     assert rates[0] > rates[1] > rates[2] > 0
 
 
@@ -130,36 +140,39 @@ def test_gradient_clipping_bounds_the_first_step():
     norms = []
     for clip in (None, 1e-12):
         network, gp, part = setup()
-        before = network[1].linear.weight.detach().clone()
-        settings = Settings("full", epochs=1, lr=0.1, grad_clip=clip)
+        before = network.head.linear.weight.detach().clone()
+        settings = Training(algorithm="full", epochs=1, lr=0.1, grad_clip=clip)
         train(network, gp, part, settings)
-        norms.append(float((network[1].linear.weight.detach() - before).norm()))
+        norms.append(float((network.head.linear.weight.detach() - before).norm()))
     assert norms[1] < 0.1 * norms[0]  # below Adam's epsilon the step itself shrinks
 
 
 def test_best_state_is_restored_and_patience_stops():
     rng = np.random.default_rng(0)
-    X, y = (
-        rng.standard_normal((80, 5, 1)),
-        rng.standard_normal(80),
-    )  # nothing to learn: it over-fits
+    # nothing to learn: it over-fits
+    X, y = rng.standard_normal((80, 5, 1)), rng.standard_normal(80)
     validation = (rng.standard_normal((40, 5, 1)), rng.standard_normal(40))
-    options = dict(hidden=32, epochs=60, lr=0.02, mean="zero", random_state=0)
-    options |= dict(
-        progress=False, calibrate=False
-    )  # the model as it was when the epoch was chosen
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)
-        model = SequenceGP(**options, patience=5).fit(X, y, validation=validation)
+
+    def fit(**options):
+        training = Training(epochs=60, lr=0.02, **options)
+        model = SequenceGP(
+            LSTM(hidden=32), mean="zero", training=training, random_state=0,
+            progress=False, calibrate=False,  # the model as it was when the epoch was chosen
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TrainingWarning)
+            return model.fit(X, y, validation=validation)
+
+    model = fit(patience=5)
     assert len(model.history_) < 60
     best = model.history_.val_nlpd.idxmin()
-    assert model.best_epoch_ == model.history_.epoch[best] == len(model.history_) - 5
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)
-        by_rmse = SequenceGP(**options, select="rmse").fit(X, y, validation=validation)
-    assert by_rmse.best_epoch_ == by_rmse.history_.epoch[by_rmse.history_.val_rmse.idxmin()]
+    best_epoch = model.fitted_.members[0].record.best_epoch
+    assert best_epoch == model.history_.epoch[best] == len(model.history_) - 5
+    by_rmse = fit(select="rmse")
+    chosen = by_rmse.history_.epoch[by_rmse.history_.val_rmse.idxmin()]
+    assert by_rmse.fitted_.members[0].record.best_epoch == chosen
     mean, std = model.predict(validation[0], return_std=True)
-    scale = float(model.y_scaler_.scale)
+    scale = float(model.fitted_.y_scaler.scale)
     nlpd = np.mean(
         0.5 * np.log(2 * np.pi * (std / scale) ** 2) + 0.5 * ((validation[1] - mean) / std) ** 2
     )
@@ -170,105 +183,144 @@ def test_pretraining_hands_its_prediction_to_the_head():
     torch.manual_seed(0)
     x = torch.randn(300, 6, 2)
     y = torch.stack([x[:, -1, 0] * 2, x[:, 0, 1]], -1).double()
-    encoder, readout = build_encoder("gru", 2, 6, hidden=16), nn.Linear(16, 2)
-    part = Part(x, y)
+    encoder, readout = GRU(hidden=16).build(2, 6), ScaledLinear(16, 2)
+    readout.measure(y)
+    settings = Training(batch_size=32, pretrain_lr=0.01, pretrain_epochs=25)
     history = pretrain(
-        encoder, readout, part, Settings(batch_size=32, lr=0.01), epochs=25,
+        encoder, readout, Part(x, y), settings,
         validation=None, generator=torch.Generator().manual_seed(0),
     ).history  # fmt: skip
+    assert len(history) == 25
     assert history[-1].noise < 0.1 * history[0].noise
-    directions = latent_directions(encoder, readout, part, count=3)
+    assert {record.lr for record in history} == {0.01}
+    features = encoder.eval()(x).detach().double()
+    directions = latent_directions(features, readout, count=3)
     assert directions.shape == (3, 16)
-    features = encode(encoder, x)
     latent = (features - features.mean(0)) @ directions.T
     fitted = latent[:, :2] @ torch.linalg.lstsq(latent[:, :2], y - y.mean(0)).solution
     assert float((fitted - (y - y.mean(0))).square().mean() / y.var()) < 0.1
     correlation = torch.corrcoef(latent.T)
     assert float(correlation[2, :2].abs().max()) < 1e-3  # the third shows something new
-    assert latent_directions(encoder, readout, part, count=1).shape == (1, 16)
+    assert latent_directions(features, readout, count=1).shape == (1, 16)
 
 
 def test_pretraining_in_the_estimator_starts_better():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 10, 1))
     y = np.sin(3 * X[:, -2, 0]) + 0.05 * rng.standard_normal(300)
-    options = dict(hidden=16, epochs=1, lr=0.01, batch_size=32, random_state=0, progress=False)
-    cold = SequenceGP(**options).fit(X, y)
-    warm = SequenceGP(**options, pretrain_epochs=30).fit(X, y)
-    assert warm.history_.val_rmse[0] < 0.8 * cold.history_.val_rmse[0]
+    cold, warm = (
+        SequenceGP(
+            LSTM(hidden=16), random_state=0, progress=False,
+            training=Training(epochs=1, lr=0.01, batch_size=32, pretrain_epochs=epochs),
+        ).fit(X, y).history_
+        for epochs in (0, 30)
+    )  # fmt: skip
+    assert cold.epoch.tolist() == [1]
+    assert warm.epoch.tolist() == [
+        0,
+        1,
+    ]  # the GP on the encoder as pre-training left it, then trained
+    assert warm.val_rmse[0] < 0.8 * cold.val_rmse[0]
 
 
 def test_a_plain_network_is_trained_by_the_same_loop():
     torch.manual_seed(0)
     x = torch.randn(200, 6, 1)
     y = x[:, -1].double() * 2
-    network = nn.Sequential(build_encoder("gru", 1, 6, hidden=8), nn.Linear(8, 1))
-    trained = train(network, Readout(), Part(x, y), Settings(epochs=30, lr=0.01, batch_size=32))
-    error = float((encode(network, x) - y).square().mean())
+    network = Network(GRU(hidden=8).build(1, 6), None, ScaledLinear(8, 1), outputs=1)
+    layer = Plain(outputs=1)
+    trained = train(network, layer, Part(x, y), Training(epochs=30, lr=0.01, batch_size=32))
+    encoded = encode(network, x)
+    assert encoded.latent.shape == (200, 0)
+    error = float((encoded.offset - y).square().mean())
     assert error < 0.2
     assert min(record.noise for record in trained.history) == pytest.approx(error, rel=1e-6)
-    post = Readout().posterior(Readout().statistics(encode(network, x), y))
-    assert post.covariance(x[:5, 0]).shape == (1, 5, 5)
-    with pytest.raises(TypeError, match="no kernel"):
-        post.prior_covariance(x[:5, 0])
+    post = layer.posterior(layer.statistics(encoded.latent, y - encoded.offset))
+    assert float(post.noise) == pytest.approx(error, rel=1e-6)
+    normal = torch.distributions.Normal(encoded.offset, post.noise.sqrt())
+    assert float(post.nlml) == pytest.approx(-float(normal.log_prob(y).sum()), rel=1e-9)
+    for none in (post.covariance, post.prior_covariance):
+        covariance = none(encoded.latent[:5])
+        assert covariance.shape == (1, 5, 5)
+        assert not covariance.any()
+
+
+class _Exploding(nn.Module):
+    """Not finite any more from the sixth mini-batch on."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += self.training
+        out = self.linear(x.flatten(1))
+        return out * float("nan") if self.calls > 5 else out
 
 
 @pytest.mark.parametrize("refresh", ["epoch", 1])
 def test_divergence_keeps_the_best_state_and_is_said(refresh):
-    class Exploding(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(8, 2)
-            self.calls = 0
-
-        def forward(self, x):
-            self.calls += self.training
-            out = torch.tanh(self.linear(x.flatten(1)))
-            return out * float("nan") if self.calls > 5 else out
-
     network, gp, part = setup()
-    network = Exploding()
-    trained = train(network, gp, part, Settings(epochs=10, batch_size=48, refresh=refresh))
+    network.encoder = _Exploding()
+    trained = train(network, gp, part, Training(epochs=10, batch_size=48, refresh=refresh))
     assert "not finite" in trained.diverged
     assert 1 <= len(trained.history) < 10
+    assert all(bool(torch.isfinite(value).all()) for value in network.state_dict().values())
     H = torch.randn(10, 2)
     with pytest.warns(TrainingWarning, match="diverged.*Lower lr"):
-        warn_if_suspicious(H, None, torch.tensor(0.1), NOISE_FLOOR, diverged="loss")
+        warn_if_suspicious(H, None, torch.tensor([0.1]), NOISE_FLOOR, diverged="loss")
 
 
 def test_collapse_and_noise_floor_are_said():
     lengthscale = torch.tensor([[0.5, 0.5]])
     H = 0.5 + 1e-3 * torch.randn(50, 2)
     with pytest.warns(TrainingWarning, match="collapsed.*pre-train"):
-        warn_if_suspicious(H, lengthscale, torch.tensor(0.1), NOISE_FLOOR, diverged=None)
+        warn_if_suspicious(H, lengthscale, torch.tensor([0.1]), NOISE_FLOOR, diverged=None)
+    noise = torch.tensor([0.1, 1.5e-6])  # of two outputs
     with pytest.warns(TrainingWarning, match="floor of 1e-06.*too narrow"):
-        warn_if_suspicious(50 * H, lengthscale, torch.tensor(1.5e-6), NOISE_FLOOR, diverged=None)
+        warn_if_suspicious(50 * H, lengthscale, noise, NOISE_FLOOR, diverged=None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_if_suspicious(50 * H, lengthscale, torch.tensor(0.1), NOISE_FLOOR, diverged=None)
+        warn_if_suspicious(50 * H, lengthscale, torch.tensor([0.1]), NOISE_FLOOR, diverged=None)
 
 
-def test_a_dead_encoder_is_reported_by_fit():
-    class Dead(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(1, 4)
+def test_large_errors_and_a_moved_level_are_said():
+    with pytest.warns(TrainingWarning, match=r"are 3.0 times as large as the model predicts"):
+        warn_if_overconfident(9.0)
+    error = torch.tensor([[1.0, 2.0], [-1.0, 0.0]])  # deviations of 1
+    with pytest.warns(TrainingWarning, match="distribution shift: the mean error.*is 1.0 standard"):
+        warn_if_moved(torch.tensor([0.0, 1.0]), error)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_if_overconfident(3.9)
+        warn_if_moved(torch.tensor([0.0, 0.4]), error)
 
-        def forward(self, x):
-            return self.linear(x[:, 0] * 0.0)
 
+class _Dead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(1, 4)
+
+    def forward(self, x):
+        return self.linear(x[:, 0] * 0.0)
+
+
+def test_a_dead_encoder_is_reported_by_fit_at_the_line_that_called_it():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 5, 1)), rng.standard_normal(60)
-    with pytest.warns(seqgp.TrainingWarning, match="collapsed"):
-        SequenceGP(encoder=Dead(), epochs=1, random_state=0, progress=False).fit(X, y)
+    model = SequenceGP(_Dead(), training=Training(epochs=1), random_state=0, progress=False)
+    with pytest.warns(TrainingWarning, match="collapsed") as caught:
+        model.fit(X, y)
+    assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_progress_is_for_terminals_only(monkeypatch, capsys):
     network, gp, part = setup()
 
     def run(show):
-        with progress_module.progress_bar(2, show) as on_epoch:
-            train(network, gp, part, Settings(epochs=2), validation=part, on_epoch=on_epoch)
+        with progress_bar(2, show) as on_epoch:
+            train(network, gp, part, Training(epochs=2), validation=part, on_epoch=on_epoch)
             return on_epoch
 
     assert run(False) is None
@@ -280,10 +332,21 @@ def test_progress_is_for_terminals_only(monkeypatch, capsys):
     assert "NLML" in capsys.readouterr().err
 
 
-def test_encode_restores_the_mode_and_ignores_dropout():
-    network = nn.Sequential(build_encoder("lstm", 1, 4, hidden=8, dropout=0.5), Head(8, 2))
-    network.train()
+def test_encoding_switches_nothing_and_does_not_depend_on_batches():
+    torch.manual_seed(0)
+    network = network_of(LSTM(hidden=8, dropout=0.5), 8, lag=4)
     x = torch.randn(2500, 4, 1)
-    assert torch.equal(encode(network, x), encode(network, x))
-    assert network.training
-    assert encode(network, x).shape == (2500, 2)
+    for mode in (True, False):
+        network.train(mode)
+        encode(network, x[:10])
+        assert network.training is network.encoder.training is mode
+    found = encode(network, x, features=True)
+    assert found.latent.shape == (2500, 2)
+    assert found.offset.shape == (2500, 1)
+    assert found.features.shape == (2500, 8)
+    assert encode(network, x).features is None
+    again = encode(network, x)
+    assert torch.equal(again.latent, found.latent)
+    latent, offset = network(x)
+    torch.testing.assert_close(found.latent, latent.detach(), rtol=1e-6, atol=1e-6)
+    assert torch.equal(found.offset, offset)

@@ -109,8 +109,8 @@ def fit_model(
         rows=len(z),
     )
     if calibrate and held_x is not None:
-        assert best.trained.variance_scale is not None
-        warn_if_overconfident(float(best.trained.variance_scale.max()))
+        if best.trained.variance_scale is not None:  # an epoch was finished
+            warn_if_overconfident(float(best.trained.variance_scale.max()))
         calibration = _calibrated(fitted, blueprint, (part.windows, z[:n]), (held_x, held_z))
         fitted = replace(fitted, calibration=calibration)
     # Rows of the validation set lie about the level that the calibration adds.

@@ -14,7 +14,8 @@ from seqgp.exceptions import ArtifactError
 from seqgp.forecasting import Forecaster
 from seqgp.forecasting.files import restored_state
 from seqgp.forecasting.model import InputsOnly
-from seqgp.io import Arrays, Shelf, arguments, from_json, read
+from seqgp.io import Arrays, arguments, from_json, read
+from seqgp.io.shelf import Shelf
 from seqgp.restoring import restored_estimator, unfitted
 from seqgp.saving import FittedHeader
 

@@ -26,7 +26,7 @@ class OptionsModule(nn.Module):
         changed = [
             f"{name}={value!r}"
             for name, value in self.options.items()
-            if name not in defaults or value is not defaults[name].default
+            if name not in defaults or repr(value) != repr(defaults[name].default)
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 

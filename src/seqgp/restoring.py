@@ -22,7 +22,8 @@ from seqgp.estimators import SequenceGP, SequenceNet
 from seqgp.exceptions import ArtifactError
 from seqgp.fitted import Fitted, Member, Record
 from seqgp.gp import GP, GPS, Statistics
-from seqgp.io import Shelf, arguments, from_json
+from seqgp.io import arguments, from_json
+from seqgp.io.shelf import Shelf
 from seqgp.likelihoods import LIKELIHOODS
 from seqgp.means import LinearMean, MeanFunction, ZeroMean
 from seqgp.registry import Registry

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import gpytorch
 import numpy as np
@@ -27,7 +27,7 @@ from seqgp.estimators import SequenceGP, SequenceNet
 from seqgp.exceptions import ArtifactError
 from seqgp.fitted import Fitted, Member
 from seqgp.gp import GP, GPS
-from seqgp.io import Arrays, as_json, write
+from seqgp.io import Arrays, arguments, as_json, write
 from seqgp.likelihoods import LIKELIHOODS, Likelihood
 from seqgp.means import LinearMean
 from seqgp.registry import Registry
@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 
+@runtime_checkable
 class Saveable(Protocol):
     """Anything that comes apart into a header, which JSON can hold, and arrays."""
 
@@ -105,8 +106,10 @@ def save(model: SequenceGP | SequenceNet | Saveable, path: str | os.PathLike[str
     """
     if isinstance(model, SequenceGP | SequenceNet):
         header, arrays = estimator_parts(model)
-    else:
+    elif isinstance(model, Saveable):
         header, arrays = model.parts()
+    else:
+        raise _unknown(model)
     made = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "seqgp": __version__,
@@ -125,10 +128,12 @@ def estimator_parts(model: SequenceGP | SequenceNet) -> tuple[dict[str, Any], Ar
     """
     kind = type(model).__name__
     if type(model) not in (SequenceGP, SequenceNet):
-        raise ArtifactError(
-            f"a {kind} cannot be saved: expected a SequenceGP, a SequenceNet or a Forecaster of these"
-        )
-    options = options_header(model)
+        raise _unknown(model)
+    options = _typed_options(model, kind)
+    try:
+        model.blueprint()
+    except ValueError as error:
+        raise ArtifactError(f"the {kind} could not be loaded again: {error}") from error
     if not hasattr(model, "fitted_"):
         raise ArtifactError(f"the {kind} is not fitted: call fit before save")
     names = getattr(model, "feature_names_in_", None)
@@ -183,6 +188,9 @@ def fitted_parts(fitted: Fitted, window: tuple[int, int]) -> tuple[FittedHeader,
         arrays |= {f"{name}.shift": each.shift, f"{name}.scale": each.scale}
     for k, member in enumerate(fitted.members):
         arrays |= {f"members.{k}.{name}": value for name, value in _member_arrays(member).items()}
+    for name, value in arrays.items():
+        if not name.endswith(".history") and not np.isfinite(value).all():
+            raise ArtifactError(f"{name} has values that are NaN or infinite: fit with a lower lr")
     return header, arrays
 
 
@@ -197,6 +205,14 @@ def options_header(model: Any) -> dict[str, Any]:
     }
 
 
+def _typed_options(model: Any, where: str) -> dict[str, Any]:
+    """The same, each seen to have the type that is declared, for which :func:`seqgp.load` asks."""
+    header, given = options_header(model), model.get_params(deep=False)
+    plain = {name: given[name] if isinstance(v, dict) else v for name, v in header.items()}
+    arguments(type(model), plain, where)
+    return header
+
+
 def option_header(name: str, value: Any) -> Any:
     """One option, as JSON can hold it; an object by the registered name of its class.
 
@@ -209,7 +225,7 @@ def option_header(name: str, value: Any) -> Any:
     if isinstance(value, torch.device):
         return str(value)
     if isinstance(value, Training):
-        return {"training": as_json(options_header(value))}
+        return {"training": as_json(_typed_options(value, name))}
     registries: list[tuple[type, str, Registry[Any]]] = [
         (Encoder, "encoder", ENCODERS),
         (GP, "gp", GPS),
@@ -220,10 +236,16 @@ def option_header(name: str, value: Any) -> Any:
             known = registry.name_of(type(value))
             if known is None:
                 raise _no_name(name, value)
-            return {kind: known, "options": as_json(options_header(value))}
+            return {kind: known, "options": as_json(_typed_options(value, name))}
     if value is None or isinstance(value, bool | int | float | str | np.generic | Mapping):
         return as_json(value)
     raise _no_name(name, value)
+
+
+def _unknown(model: object) -> ArtifactError:
+    return ArtifactError(
+        f"a {type(model).__name__} cannot be saved: expected a SequenceGP, a SequenceNet or a Forecaster"
+    )
 
 
 def _no_name(name: str, value: Any) -> ArtifactError:

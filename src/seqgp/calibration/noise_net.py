@@ -59,8 +59,10 @@ def fit_noise(
         steps: most steps of training.
     """
     seen = train.seen()
-    net = NoiseNet(seen.shape[1], train.error.shape[1]).to(seen.device)
-    draw = torch.Generator().manual_seed(0)  # of its own: nobody's random numbers change
+    with torch.device("meta"):  # first weights are drawn below: nobody's random numbers change
+        net = NoiseNet(seen.shape[1], train.error.shape[1])
+    net.to_empty(device=seen.device)
+    draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         start = torch.empty(net.hidden.weight.shape)
         net.hidden.weight.copy_(nn.init.xavier_uniform_(start, generator=draw))

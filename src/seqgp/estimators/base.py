@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import abstractmethod
 from collections.abc import Callable
@@ -89,7 +90,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                 be those of that fit. It is removed when training has come to its end, since the model is
                 what remains, and left where ``stop`` ended it early, to go on from.
         """
-        blueprint = self.blueprint()
+        blueprint = copy.deepcopy(self.blueprint())  # options set later are not those of this fit
         device = resolve_device(self.device)
         windows = checked_windows(self, X, self.lag, None)
         targets = checked_targets(X, y, len(windows))
@@ -167,7 +168,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
             return_std: whether to return the deviation too.
             observed: whether it is that of a new observation, or of the latent function, without noise.
         """
-        found = self.fitted_.predict(self._windows(X), observed)
+        windows = self._windows(X)
+        found = self.fitted_.predict(windows, observed)
         return (found.mean, found.std) if return_std else found.mean
 
     def interval(self, X: ArrayLike | WindowSet, level: float = 0.95) -> tuple[Array, Array]:
@@ -186,7 +188,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level={level!r} must be between 0 and 1: 0.95 is 95%")
-        found = self.fitted_.predict(self._windows(X))
+        windows = self._windows(X)
+        found = self.fitted_.predict(windows)
         radius = self.fitted_.calibration.radius(level).reshape(found.mean.shape[1:])
         return found.mean - radius * found.std, found.mean + radius * found.std
 
@@ -206,9 +209,12 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         Args:
             **params: options by name.
         """
-        for name in {key.partition("__")[0] for key in params if "__" in key}:
+        whole = {key: value for key, value in params.items() if "__" not in key}
+        nested = {key: value for key, value in params.items() if "__" in key}
+        super().set_params(**whole)
+        for name in {key.partition("__")[0] for key in nested} & set(self._get_param_names()):
             setattr(self, name, self._resolved(name))
-        super().set_params(**params)
+        super().set_params(**nested)
         return self
 
     def _resolved(self, name: str) -> Any:

@@ -13,7 +13,6 @@ from torch import nn
 
 from seqgp._version import __version__
 from seqgp.data import WindowSet
-from seqgp.options import OptionsModule
 
 __all__ = ["identity"]
 
@@ -25,15 +24,16 @@ def identity(
     device: torch.device,
     rows: dict[str, NDArray[Any] | WindowSet],
 ) -> dict[str, str]:
-    """Options, data (all of it, by digest), device and versions, each as a short text."""
-    options = {
-        name: _option(value)
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in _UNSEEN
-    }
+    """Options, data (all of it, by digest), device and versions, each as a short text.
+
+    Args:
+        estimator: whose options they are.
+        device: as it was resolved.
+        rows: windows and targets by name.
+    """
     return {
         "estimator": type(estimator).__name__,
-        **options,
+        **_options(estimator),
         **{name: f"{tuple(values.shape)} #{_data(values)}" for name, values in rows.items()},
         "device": device.type,
         "seqgp": __version__,
@@ -41,14 +41,26 @@ def identity(
     }
 
 
+def _options(owner: Any) -> dict[str, str]:
+    """Options by name, those of options that are objects by nested names."""
+    found: dict[str, str] = {}
+    for name, value in owner.get_params(deep=False).items():
+        if name in _UNSEEN:
+            continue
+        if hasattr(value, "get_params"):
+            nested = _options(value)
+            found[name] = type(value).__name__
+            found |= {f"{name}__{own}": text for own, text in nested.items()}
+        else:
+            found[name] = _option(value)
+    return found
+
+
 def _option(value: Any) -> str:
-    if isinstance(value, nn.Module) and not isinstance(value, OptionsModule):
+    if isinstance(value, nn.Module):
         state = {name: each.cpu().numpy() for name, each in value.state_dict().items()}
         digest = _digest(str(value).encode(), *(part for each in state.items() for part in each))
         return f"{type(value).__name__} #{digest}"
-    if hasattr(value, "get_params"):  # options that are objects, told apart by their own
-        own = ", ".join(f"{k}={_option(v)}" for k, v in value.get_params(deep=False).items())
-        return f"{type(value).__name__}({own})"
     if isinstance(value, np.random.RandomState):
         return "RandomState"  # drawn from once, for the seed, which the checkpoint has
     return repr(value.item() if isinstance(value, np.generic) else value)

@@ -123,7 +123,8 @@ class SequenceGP(SequenceRegressor):
             X: windows.
             y: targets; a WindowSet brings its own.
         """
-        self.fitted_ = self.fitted_.updated(*self._more_rows(X, y))
+        windows, targets = self._more_rows(X, y)
+        self.fitted_ = self.fitted_.updated(windows, targets)
         return self
 
     def _resolved(self, name: str) -> Any:

@@ -11,7 +11,8 @@ from seqgp.exceptions import ArtifactError
 from seqgp.forecasting.frames import Layout
 from seqgp.forecasting.model import InputsOnly, Linear, TrainedModel, estimator_of
 from seqgp.forecasting.state import DataReport, ForecasterState
-from seqgp.io import Arrays, Shelf, as_json, from_json
+from seqgp.io import Arrays, as_json, from_json
+from seqgp.io.shelf import Shelf
 from seqgp.saving import estimator_parts, options_header
 
 __all__ = ["forecaster_parts", "restored_state"]

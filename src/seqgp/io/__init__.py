@@ -3,11 +3,9 @@
 from seqgp.io.atomic import atomic_write, check_writable
 from seqgp.io.container import Arrays, read, write
 from seqgp.io.header import arguments, as_json, from_json
-from seqgp.io.shelf import Shelf
 
 __all__ = [
     "Arrays",
-    "Shelf",
     "arguments",
     "as_json",
     "atomic_write",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -100,7 +101,7 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
     elif origin is Literal:
         if any(value == choice and type(value) is type(choice) for choice in get_args(hint)):
             return value
-    elif origin is tuple and isinstance(value, list | tuple):
+    elif origin in (tuple, Sequence) and isinstance(value, list | tuple):
         (item, *_) = get_args(hint)
         return tuple(_typed(item, each, f"{where}[{k}]") for k, each in enumerate(value))
     elif origin is list and isinstance(value, list):
@@ -110,7 +111,8 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
         _, item = get_args(hint)
         return {str(name): _typed(item, each, f"{where}.{name}") for name, each in value.items()}
     elif hint is float:
-        if isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and abs(value) <= sys.float_info.max:  # which NaN is not either
             return value
     elif hint is int:
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 
 from seqgp.training.parts import EpochRecord
 
@@ -18,17 +17,18 @@ def progress_bar(epochs: int, show: bool) -> Iterator[Callable[[EpochRecord], No
         yield None
         return
     # Imported here: a library user who switched it off, or has no rich, should not pay for it.
-    if find_spec("rich") is None:
+    try:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+    except ImportError:
         yield None
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
     console = Console(stderr=True)
     if not console.is_terminal:

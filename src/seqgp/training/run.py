@@ -55,7 +55,7 @@ class Run:
         self.network, self.layer, self.part, self.settings = network, gp, part, settings
         self.calibrate = calibrate
         self.full = settings.algorithm == "full"
-        self.batch = n if self.full else min(settings.batch_size, n)
+        self.batch = n if self.full else min(int(settings.batch_size), n)
         batches = math.ceil(n / self.batch)
         self.delay = _delay(settings, batches)
         self.at_epoch_end = self.delay == batches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 
 from torch import Tensor
@@ -77,4 +78,8 @@ def warn_if_moved(shift: Tensor, error: Tensor) -> None:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text + ".", TrainingWarning, stacklevel=7)  # the line that called fit
+    """Warn at the line outside the package that called it."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals["__name__"].startswith("seqgp."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text + ".", TrainingWarning, stacklevel=level)
