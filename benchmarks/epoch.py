@@ -14,21 +14,23 @@ import platform
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 
-import seqgp
-from seqgp.data import WindowSet
-from seqgp.encoders import Head, build_encoder
-from seqgp.training import Part, Settings, encode, train
+from seqgp import GP, LSTM, Training, WindowSet
+from seqgp.data import TensorWindows
+from seqgp.encoders import Head, Network, encode
+from seqgp.gp import Statistics
+from seqgp.training import Part, train
 
 LAG, FEATURES, HIDDEN = 48, 12, 64
 
 
-def problem(n: int, device: str) -> tuple[object, torch.Tensor]:
+def problem(n: int, device: str) -> tuple[TensorWindows, torch.Tensor]:
     """n windows of noise and a target that depends on them, on the device."""
     rng = np.random.default_rng(0)
     series = rng.standard_normal((n + LAG, FEATURES))
@@ -50,9 +52,7 @@ def plain_epoch(n: int, batch: int, device: str, epochs: int) -> list[float]:
     torch.manual_seed(0)
     windows, y = problem(n, device)
     y = y.float()
-    net = nn.Sequential(
-        build_encoder("lstm", FEATURES, LAG, hidden=HIDDEN), nn.Linear(HIDDEN, 1)
-    ).to(device)
+    net = nn.Sequential(LSTM(HIDDEN).build(FEATURES, LAG), nn.Linear(HIDDEN, 1)).to(device)
     optimiser = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.0)
     seconds = []
     for _ in range(epochs):
@@ -69,13 +69,17 @@ def plain_epoch(n: int, batch: int, device: str, epochs: int) -> list[float]:
     return seconds
 
 
-class TimedGP(seqgp.GP):
-    """Notes when it gathers statistics: once per epoch, so an epoch lies between two notes."""
+class TimedGP(GP):
+    """Reads the clock when it gathers statistics: once per epoch, so an epoch lies between two readings."""
 
-    def statistics(self, H: torch.Tensor, y: torch.Tensor) -> object:
+    def __init__(self, readings: list[float], **options: Any) -> None:
+        super().__init__(**options)
+        self.readings = readings
+
+    def statistics(self, H: Any, y: Any) -> Statistics:
         """As the GP's own, with the clock read first."""
         synchronise(H.device.type)
-        self.__dict__.setdefault("notes", []).append(time.perf_counter())
+        self.readings.append(time.perf_counter())
         return super().statistics(H, y)
 
 
@@ -83,14 +87,17 @@ def gp_epoch(n: int, batch: int, device: str, epochs: int) -> list[float]:
     """Seconds of each epoch of the GP-LSTM, from one gathering of statistics to the next."""
     torch.manual_seed(0)
     windows, y = problem(n, device)
-    encoder = build_encoder("lstm", FEATURES, LAG, hidden=HIDDEN).to(device)
-    head = Head(HIDDEN, 2).to(device)
-    head.calibrate(encode(encoder, windows[torch.arange(min(n, 4096), device=device)]).float())
-    gp = TimedGP(inference="grid", latent_dim=2, grid_size=100).to(device)
+    head = Head(HIDDEN, 2)
+    network = Network(LSTM(HIDDEN).build(FEATURES, LAG), head, None, 1).to(device)
+    some = windows.subset(torch.arange(min(n, 4096), device=device))
+    features = encode(network, some, features=True).features
+    assert features is not None  # asked for
+    head.centre(features.float())
+    readings: list[float] = []
+    gp = TimedGP(readings, inference="grid", latent_dim=2, grid_size=100).to(device)
     gp.initialise(y)
-    settings = Settings(epochs=epochs, batch_size=batch)
-    train(nn.Sequential(encoder, head), gp, Part(windows, y), settings)
-    return list(np.diff(gp.__dict__["notes"]))
+    train(network, gp, Part(windows, y), Training(epochs=epochs, batch_size=batch))
+    return list(np.diff(readings))
 
 
 def main() -> None:

@@ -25,10 +25,10 @@ from paper.table2 import settings as table_2_settings
 from paper.table2 import table_2_scores
 from paper.tasks import SYSID, Parts
 
-__all__ = ["CALIBRATION", "MEAN", "PIECES"]
+__all__ = ["CALIBRATION", "MEAN", "PIECES", "SCORES", "pieces_in"]
 
 _MEAN_KEYS = ("dataset", "mode", "mean", "skip", "seed")
-_SCORES = {"rmse_z": 4, "nlpd": 3, "crps": 4, "cov50": 3, "cov95": 3}  # and their digits
+SCORES = {"rmse_z": 4, "nlpd": 3, "crps": 4, "cov50": 3, "cov95": 3}  # and their digits
 PIECES = {
     "": "all pieces",
     "mixing": "one training, no ensemble",
@@ -135,12 +135,23 @@ def _variants(cell: Cell, part: Parts, quick: bool) -> dict[str, float]:
         variant = without(model.fitted_, piece, train, validation)
         variant = variant.updated(validation, validation.y)
         scores = calibration.score(predictive_of(variant, test), test.y, scale)
-        found |= {f"{name}/{piece}": scores[name] for name in _SCORES}
+        found |= {f"{name}/{piece}": scores[name] for name in SCORES}
     return found
+
+
+def pieces_in(table: pd.DataFrame) -> dict[str, str]:
+    """The pieces that a table has, and what its rows without each are called.
+
+    Rows of an earlier version have pieces that there are no longer; these stand before the others.
+    """
+    found = [name.partition("/")[2] for name in table.columns if name.startswith("nlpd/")]
+    gone = {piece: f"without the former piece `{piece}`" for piece in found if piece not in PIECES}
+    return {"": PIECES[""]} | gone | {piece: PIECES[piece] for piece in PIECES if piece in found}
 
 
 def piece_markdown(table: pd.DataFrame) -> str:
     """A table a task; pieces that change nothing there are left out."""
+    pieces = pieces_in(table)
     lines = [
         "# What each piece of calibration contributes",
         "",
@@ -148,18 +159,25 @@ def piece_markdown(table: pd.DataFrame) -> str:
         "to the same validation rows; means over seeds, and over test parts where there are four. Pieces "
         "that change nothing on a task are not shown. Nothing was chosen by this table.",
     ]
+    gone = [piece for piece in pieces if piece not in PIECES]
+    if gone:
+        lines += [
+            "",
+            f"All rows were made by an earlier version, whose calibration had further pieces "
+            f"({', '.join(gone)}) and calibrated each training before they were averaged.",
+        ]
     for dataset, mode in TASKS:
         part = table[(table.dataset == dataset) & (table["mode"] == mode)]
         if part.empty:
             continue
         means = part.mean(numeric_only=True)
-        whole = [means[f"{name}/"] for name in _SCORES]
+        whole = [means[f"{name}/"] for name in SCORES]
         rows = []
-        for piece, called in PIECES.items():
-            values = [means[f"{name}/{piece}"] for name in _SCORES]
+        for piece, called in pieces.items():
+            values = [means[f"{name}/{piece}"] for name in SCORES]
             if piece and np.allclose(values, whole, rtol=1e-9, atol=0.0):
                 continue
-            digits = _SCORES.values()
+            digits = SCORES.values()
             rows.append([called, *(f"{v:.{n}f}" for v, n in zip(values, digits, strict=True))])
         title = f"## {dataset}, {mode}, {part.seed.nunique()} seed(s)"
         columns = ["", "RMSE z", "NLPD", "CRPS", "50%", "95%"]

@@ -134,8 +134,8 @@ def markdown_3(table: pd.DataFrame) -> str:
         "# Options of table 3, searched on validation rows",
         "",
         f"Validation RMSE (z), mean over up to {table.seed.nunique()} seeds; the lowest of a row is "
-        "taken. A GP's mean may be shifted and shrunk towards a linear prediction on these same rows, a "
-        "plain network's is not: compare options of one model only.",
+        "taken. A GP's mean may be shifted on these same rows (in rows made by an earlier version, also "
+        "shrunk towards a linear prediction), a plain network's is not: compare options of one model only.",
         "",
     ]
     rows = []

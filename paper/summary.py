@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from paper.ablations import PIECES
+from paper.ablations import pieces_in
 from paper.calibration_report import FIRST, PROPOSED, TASKS, held
 from paper.calibration_report import summary as study_summary
 from paper.runner import table_lines, write_text
@@ -157,7 +157,7 @@ def study_pieces(results: Path) -> list[str]:
         if not (part := table[(table.dataset == task[0]) & (table["mode"] == task[1])]).empty
     }
     rows = []
-    for piece, called in PIECES.items():
+    for piece, called in pieces_in(table).items():
         changes = [float(found[f"nlpd/{piece}"] - found["nlpd/"]) for found in means.values()]
         if piece:
             rows.append([called, *("" if abs(v) < 5e-4 else f"{v:+.2f}" for v in changes)])

@@ -9,7 +9,7 @@ import torch
 import paper.peephole
 from paper.peephole import LSTMPeephole, PeepholeLSTM
 from seqgp import LSTM, SequenceGP, Training, load, save
-from seqgp.encoders import Skip, as_encoder, common, width_of
+from seqgp.encoders import Skip, as_encoder, drop_mask, width_of
 
 N, T, P, H = 6, 5, 3, 8
 RATES = ("dropout", "input_dropout", "recurrent_dropout")
@@ -108,7 +108,7 @@ def test_input_dropout_equals_masking_the_window(monkeypatch):
     """A dropped feature is dropped at every step, as seen through the whole encoder."""
     encoder, x = make(input_dropout=0.5).train(), windows()
     mask = torch.tensor([[0.0, 2.0, 2.0]] * 3 + [[2.0, 0.0, 0.0]] * 3, dtype=x.dtype)
-    monkeypatch.setattr(common, "drop_mask", lambda like, size, rate: mask)
+    monkeypatch.setattr("seqgp.encoders.common.drop_mask", lambda like, size, rate: mask)
     torch.testing.assert_close(encoder(x), make()(x * mask[:, None]))
 
 
@@ -159,7 +159,7 @@ def test_it_equals_the_papers_equations(layers, masked, monkeypatch):
     masks = [torch.ones(N, H, dtype=x.dtype)] * layers
     queue = []
     if masked:
-        masks = [common.drop_mask(x, H, 0.4) for _ in range(layers)]
+        masks = [drop_mask(x, H, 0.4) for _ in range(layers)]
         queue = list(masks)
         monkeypatch.setattr(paper.peephole, "drop_mask", lambda *_: queue.pop(0))
     expected = reference(matrices, x, masks)
