@@ -44,7 +44,7 @@ def fit_tails(ratio: Array, log_factor: Array | None = None, tails: bool = True)
         tails: whether tails may be heavier than a Gaussian's.
 
     >>> found = fit_tails(np.random.default_rng(0).standard_t(5, 4000) ** 2)
-        >>> round(found.scale, 1), 4 < found.dof < 7
+    >>> round(found.scale, 1), 4 < found.dof < 7
     (1.6, True)
     """
 
