@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from seqgp.forecasting.frames import Dataset
 from seqgp.forecasting.model import TrainedModel, dof_of
 from seqgp.forecasting.predict import (
+    Forecast,
     Predictions,
     column,
     follow_targets,
@@ -23,9 +24,6 @@ from seqgp.forecasting.predict import (
 from seqgp.forecasting.reading import MissingValuesError
 from seqgp.forecasting.state import ForecasterState
 from seqgp.metrics import LEVELS, pit, scores, share_error
-
-if TYPE_CHECKING:
-    from seqgp.forecasting.forecaster import Forecaster
 
 __all__ = ["Backtest", "Evaluation", "evaluate", "newest_known", "persistence_std", "run_backtest"]
 
@@ -167,9 +165,26 @@ def persistence_std(targets: Array, horizon: int) -> Array:
     return errors
 
 
+class Rolling(Protocol):
+    """A forecaster, as far as a backtest uses it."""
+
+    model_: TrainedModel
+    state_: ForecasterState
+
+    @property
+    def history_(self) -> pd.DataFrame: ...
+
+    def fit(self, df: Dataset, /) -> Any: ...
+
+    def update(self, df: Dataset, /) -> Any: ...
+
+    @property
+    def forecast(self) -> Callable[..., Forecast]: ...
+
+
 def run_backtest(
-    forecaster: Forecaster,
-    df: pd.DataFrame,
+    fresh: Rolling,
+    data: Dataset,
     horizon: int,
     stride: int,
     refit: bool,
@@ -179,16 +194,15 @@ def run_backtest(
     """Forecast from a rolling origin; see :meth:`seqgp.Forecaster.backtest`.
 
     Args:
-        forecaster: with the options to fit with; it is not changed.
-        df: all rows.
+        fresh: not fitted, for rows whose times are their index.
+        data: all rows.
         horizon: rows to forecast from each origin.
         stride: rows between origins.
         refit: whether to fit anew at each origin, or to update.
         start: the first origin: a share of the rows, or the first time to forecast.
         **options: of :meth:`seqgp.Forecaster.forecast`.
     """
-    data = forecaster.read(df)
-    layout, times, step = data.layout, data.table.times, data.table.step
+    layout, times = data.layout, data.table.times
     rows = pd.DataFrame(data.table.values, times.rename(None), list(layout.columns))
     targets = list(layout.targets)
     origins = range(_first(times, start), len(rows) - horizon + 1, stride)
@@ -197,26 +211,22 @@ def run_backtest(
             f"no forecast of {horizon} rows fits after start={start!r} in {len(rows)} rows: start earlier, "
             "or use a shorter horizon"
         )
-    # The copy is given the rows of the table, whose times are their index.
-    copy = type(forecaster)(
-        **forecaster.params() | {"time": None, "frequency": step if isinstance(step, str) else None}
-    )
     scale: Array | None = None
     parts: list[pd.DataFrame] = []
     dofs: list[Array] = []
-    known = 0  # rows that the copy has been given
+    known = 0  # rows that the forecaster has been given
     for origin in origins:
         if scale is None or refit:
-            copy.fit(data.head(origin))
-            scale = copy.state_.target_std if scale is None else scale
+            fresh.fit(data.head(origin))
+            scale = fresh.state_.target_std if scale is None else scale
         elif np.isfinite(data.targets[known:origin]).any():
-            copy.update(data.head(origin).since(known))
-        known = int(times.get_indexer(copy.history_.index[-1:])[0]) + 1
+            fresh.update(data.head(origin).since(known))
+        known = int(times.get_indexer(fresh.history_.index[-1:])[0]) + 1
         if known != origin:
             continue  # the newest row has no target to start from
         ahead = rows.iloc[origin : origin + horizon]
         try:
-            frame = copy.forecast(horizon, future=ahead[list(layout.inputs)], **options).frame
+            frame = fresh.forecast(horizon, future=ahead[list(layout.inputs)], **options).frame
         except MissingValuesError:
             continue
         part = pd.DataFrame(
@@ -225,7 +235,7 @@ def run_backtest(
         truth, frame = ahead[targets].reset_index(drop=True), frame.reset_index(drop=True)
         parts.append(pd.concat([part, truth, frame], axis=1))
         # Free runs are mixtures of many distributions: scored as Gaussians.
-        dof = math.inf if layout.runs_freely else dof_of(copy.model_)
+        dof = math.inf if layout.runs_freely else dof_of(fresh.model_)
         dofs.append(np.broadcast_to(dof, (horizon, len(targets))))
     if scale is None or not parts:
         raise ValueError(

@@ -317,9 +317,12 @@ class Forecaster:
             quantiles: levels.
             seed: of the samples.
         """
+        data = self.read(df)
+        step = data.table.step
+        indexed = {"time": None, "frequency": step if isinstance(step, str) else None}
         return run_backtest(
-            self,
-            df,
+            Forecaster(**self.params() | indexed),
+            data,
             check_int("horizon", horizon, least=1),
             check_int("stride", horizon if stride is None else stride, least=1),
             refit,
