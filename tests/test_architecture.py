@@ -15,7 +15,6 @@ SOURCE = Path(seqgp.__file__).parent
 ROOMS = (
     "_version",
     "exceptions",
-    "registry",
     "options",
     "io",
     "data",

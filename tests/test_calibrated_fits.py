@@ -23,7 +23,7 @@ from seqgp import (
     save,
 )
 from seqgp.metrics import coverage, coverage_error, nlpd
-from seqgp.training.warn import warn_if_moved
+from seqgp.training.messages import warn_if_moved
 
 
 def series(n, noise, seed=0):

@@ -18,9 +18,8 @@ from seqgp.calibration import (
     roughness,
     roughness_width,
 )
-from seqgp.calibration.noise_net import fit_noise
-from seqgp.calibration.rows import Rows
-from seqgp.calibration.tails import fit_tails
+from seqgp.calibration.corrections import fit_tails
+from seqgp.calibration.noise_net import Rows, fit_noise
 from seqgp.distributions import Gaussian
 
 

@@ -15,7 +15,7 @@ from seqgp.gp import GPS
 from seqgp.inference import INFERENCES
 from seqgp.kernels import KERNELS
 from seqgp.likelihoods import LIKELIHOODS
-from seqgp.registry import Registry
+from seqgp.options import Registry
 from seqgp.training import SCHEDULES, SURROGATES
 
 

@@ -21,7 +21,7 @@ from seqgp.training import (
     progress_bar,
     train,
 )
-from seqgp.training.warn import warn_if_moved, warn_if_overconfident, warn_if_suspicious
+from seqgp.training.messages import warn_if_moved, warn_if_overconfident, warn_if_suspicious
 
 
 def network_of(encoder: Encoder, width: int, features: int = 1, lag: int = 8) -> Network:

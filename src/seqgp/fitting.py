@@ -22,7 +22,7 @@ from seqgp.kernels import lengthscale
 from seqgp.likelihoods import NOISE_FLOOR
 from seqgp.means import MeanFunction, fit_mean
 from seqgp.training import Ends, Part, progress_bar, variance_scale
-from seqgp.training.warn import warn_if_moved, warn_if_overconfident, warn_if_suspicious
+from seqgp.training.messages import warn_if_moved, warn_if_overconfident, warn_if_suspicious
 from seqgp.trial import Trial, Watch, train_one
 
 __all__ = ["Rows", "fit_model", "refit_model"]

@@ -14,8 +14,7 @@ from torch import Tensor
 from seqgp.inference import EXACT_ROWS, INFERENCES, Inference, Posterior
 from seqgp.kernels import build_kernel, set_signal_variance
 from seqgp.likelihoods import NOISE_FLOOR, Likelihood, as_likelihood
-from seqgp.options import OptionsModule
-from seqgp.registry import Registry
+from seqgp.options import OptionsModule, Registry
 
 __all__ = ["BOX", "GP", "GPS", "Statistics", "register"]
 

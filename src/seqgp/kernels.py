@@ -24,7 +24,7 @@ from gpytorch.kernels import (
 )
 from torch import Tensor
 
-from seqgp.registry import Registry
+from seqgp.options import Registry
 
 __all__ = [
     "KERNELS",

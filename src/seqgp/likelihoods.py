@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from seqgp.kernels import log_greater_than
-from seqgp.options import OptionsModule
-from seqgp.registry import Registry
+from seqgp.options import OptionsModule, Registry
 
 __all__ = ["LIKELIHOODS", "NOISE_FLOOR", "Gaussian", "Likelihood", "as_likelihood", "register"]
 

@@ -27,7 +27,7 @@ from seqgp.io import arguments, from_json
 from seqgp.io.shelf import Shelf
 from seqgp.likelihoods import LIKELIHOODS
 from seqgp.means import MEANS, LinearMean, MeanFunction, ZeroMean
-from seqgp.registry import Registry
+from seqgp.options import Registry
 from seqgp.saving import EstimatorHeader, FittedHeader, MemberHeader
 from seqgp.training import Residual, Training
 

@@ -30,7 +30,7 @@ from seqgp.gp import GP, GPS
 from seqgp.io import Arrays, arguments, as_json, write
 from seqgp.likelihoods import LIKELIHOODS, Likelihood
 from seqgp.means import LinearMean
-from seqgp.registry import Registry
+from seqgp.options import Registry
 from seqgp.training import Residual, Training
 
 __all__ = [

@@ -2,9 +2,8 @@
 
 from seqgp.calibration.adaptive import AdaptiveQuantiles, adaptive_quantiles
 from seqgp.calibration.calibration import Calibration, Labelled, ranks_kept
-from seqgp.calibration.noise_net import NoiseNet
-from seqgp.calibration.roughness import roughness, roughness_width
-from seqgp.calibration.shift import level_shift
+from seqgp.calibration.corrections import level_shift
+from seqgp.calibration.noise_net import NoiseNet, roughness, roughness_width
 
 __all__ = [
     "AdaptiveQuantiles",

@@ -22,10 +22,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seqgp.calibration.noise_net import NoiseNet, fit_noise
-from seqgp.calibration.rows import Rows
-from seqgp.calibration.shift import level_shift
-from seqgp.calibration.tails import fit_tails
+from seqgp.calibration.corrections import fit_tails, level_shift
+from seqgp.calibration.noise_net import NoiseNet, Rows, fit_noise
 from seqgp.distributions import Gaussian, Student
 
 __all__ = ["Calibration", "Labelled", "ranks_kept"]

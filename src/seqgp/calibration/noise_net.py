@@ -2,25 +2,81 @@
 
 It is trained on the training set, whose rows are many: the pattern of their residuals is that of new
 rows, only their size is not. The validation set decides when to stop, and whether it is used at all.
+Beside the encoder's features it sees how rough the window is: an encoder that learns to predict a mean need
+not show how unsteady the series is, and where it was unsteady a moment ago it is hard to predict now.
 """
 
 from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from seqgp.calibration.rows import Rows
-from seqgp.calibration.tails import fit_tails
+from seqgp.calibration.corrections import fit_tails
+from seqgp.distributions import Gaussian
 
-__all__ = ["NoiseNet", "fit_noise"]
+__all__ = ["NoiseNet", "Rows", "fit_noise", "roughness", "roughness_width"]
 
+_RECENT = 4  # second differences that are looked at alone, beside all of the window's
+_LEAST = 1e-4  # size below which a difference of standardised values counts as none
+Array = NDArray[np.float64]
 _UNITS = 16
 _STEPS, _EVERY = 300, 25  # of training; compared on the validation set every so often
 _DOF = 5.0  # of Student's t, the loss it is trained on: a few large residuals must not bend it
 _WORTH = 3.0  # nats that it must gain over the whole validation set
+
+
+def roughness(x: Tensor) -> Tensor:
+    """Log sizes of second differences: windows ``(n, T, p)`` → ``(n, 2 p)``.
+
+    Of each column the root mean square over the last few steps, then over all. A straight line has none,
+    however steep. Windows of one or two steps have no second difference: ``(n, 0)``.
+
+    >>> x = torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 9.0])[None, :, None]
+    >>> roughness(x).exp()
+    tensor([[1.0000, 0.8165]])
+    """
+    if x.shape[1] < 3:
+        return x.new_zeros(len(x), 0)
+    bend = x.diff(dim=1).diff(dim=1).square()
+    sizes = [part.mean(1).add(_LEAST**2).sqrt().log() for part in (bend[:, -_RECENT:], bend)]
+    return torch.cat(sizes, 1)
+
+
+def roughness_width(lag: int, features: int) -> int:
+    """Columns of :func:`roughness`.
+
+    Args:
+        lag: steps in a window.
+        features: columns of a window.
+    """
+    return 2 * features if lag >= 3 else 0
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Predictions ``(n, outputs)`` of observations, their residuals, and features ``(n, width)``."""
+
+    predicted: Gaussian
+    error: Tensor
+    features: Tensor
+
+    def seen(self) -> Tensor:
+        """What a noise network sees of each row: the features and the predicted mean."""
+        return torch.cat([self.features, self.predicted.mean], 1)
+
+    def columns(self, net: Callable[[Tensor], Tensor] | None) -> list[tuple[Array, Array | None]]:
+        """For each output the squared residuals over variances, and the noise network's log factor."""
+        ratio = (self.error.square() / self.predicted.variance).cpu().numpy()
+        factor = None if net is None else net(self.seen()).cpu().numpy()
+        outputs = range(ratio.shape[1])
+        return [(ratio[:, k], None if factor is None else factor[:, k]) for k in outputs]
 
 
 class NoiseNet(nn.Module):

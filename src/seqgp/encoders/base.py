@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from seqgp.encoders.common import check_rates
-from seqgp.registry import Registry
+from seqgp.options import Registry
 
 __all__ = ["ENCODERS", "Encoder", "Given", "Skip", "as_encoder", "register", "width_of"]
 

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from seqgp.data import WindowSet
-from seqgp.data.arrays import as_targets, as_windows
+from seqgp.data.checks import as_targets, as_windows
 
 __all__ = ["as_pair", "checked_targets", "checked_windows"]
 

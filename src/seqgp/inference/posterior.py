@@ -11,7 +11,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from seqgp.likelihoods import Likelihood
-from seqgp.registry import Registry
+from seqgp.options import Registry
 
 __all__ = ["INFERENCES", "Diagnostics", "Inference", "Posterior", "Take", "register"]
 

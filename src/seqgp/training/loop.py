@@ -12,12 +12,11 @@ from torch import Tensor
 from seqgp.encoders import Network
 from seqgp.exceptions import NotPositiveDefiniteError
 from seqgp.inference import Posterior
-from seqgp.training.checkpoint import Checkpoint
+from seqgp.training.checkpoint import Checkpoint, State, load_random, nested, random_state, section
 from seqgp.training.parts import Ends, EpochRecord, Layer, Part, Trained
 from seqgp.training.run import Best, Diverged, Run
 from seqgp.training.selection import judge
 from seqgp.training.settings import Training
-from seqgp.training.state import State, load_random, nested, random_state, section
 
 __all__ = ["train"]
 

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from seqgp.encoders import Encoded, Network, encode
 from seqgp.inference import Posterior
+from seqgp.training.checkpoint import State, load_optimiser, nested, optimiser_state, section
 from seqgp.training.parts import Layer, Part
 from seqgp.training.schedules import SCHEDULES
 from seqgp.training.selection import judge
 from seqgp.training.settings import Training
-from seqgp.training.state import State, load_optimiser, nested, optimiser_state, section
 from seqgp.training.surrogates import SURROGATES, Surrogate
 
 __all__ = ["Best", "Diverged", "Run"]

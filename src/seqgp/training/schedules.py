@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from seqgp.registry import Registry
+from seqgp.options import Registry
 
 __all__ = ["SCHEDULES", "Schedule", "register_schedule"]
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from torch import Tensor
 
 from seqgp.inference import Posterior
-from seqgp.registry import Registry
+from seqgp.options import Registry
 
 __all__ = ["SURROGATES", "FrozenPosterior", "Surrogate", "register_surrogate"]
 
