@@ -67,7 +67,7 @@ class DensityPosterior(Posterior):
         return torch.zeros_like(latent), latent + noise if observed else latent
 
     def loss(self, h: Tensor, y: Tensor) -> Tensor:
-        """Expected negative log-likelihood of residuals ``y``, and of each its share of the penalty."""
+        """Expected negative log-likelihood of residuals ``y``, with their part of the penalty."""
         latent, noise = split(h, len(self.noise))
         distance = y.to(latent).reshape(latent.shape).square() + latent
         density = 0.5 * (torch.log(2.0 * math.pi * noise) + distance / noise)

@@ -445,7 +445,7 @@ def test_an_option_of_an_option_that_is_code_is_refused(path, monkeypatch):
         (lambda: {"weights": 1}, "a dict cannot be saved"),
         (lambda: None, "a NoneType cannot be saved"),
         (lambda: fitted().set_params(training__lr=-1.0), "lr=-1.0 must be a positive"),
-        (lambda: fitted().set_params(training__lr="fast"), "training.lr is 'fast', expected float"),
+        (lambda: fitted().set_params(training__lr="fast"), "Training.lr is 'fast', expected float"),
         (lambda: fitted().set_params(mean="cubic"), "mean='cubic' is not known"),
         (lambda: fitted().set_params(encoder="transformer"), "encoder='transformer' is not known"),
         (lambda: fitted().set_params(encoder__hidden="many"), "hidden is 'many', expected int"),

@@ -2,6 +2,8 @@
 
 from importlib import import_module
 
+__all__ = ["main"]
+
 
 def main() -> None:
     """Run the command line, or say in one sentence what it needs."""

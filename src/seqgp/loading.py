@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from seqgp.estimators import SequenceGP, SequenceNet
 from seqgp.exceptions import ArtifactError
 from seqgp.forecasting import Forecaster
 from seqgp.forecasting.files import restored_state
@@ -49,9 +50,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     header, arrays = _read(Path(path))
     shelf = Shelf(arrays)
     with _explained(path):
-        forecaster = header["kind"] == "Forecaster"
-        make = _forecaster if forecaster else restored_estimator
-        model: Any = make(header, shelf)
+        model: Forecaster | SequenceGP | SequenceNet
+        if header["kind"] == "Forecaster":
+            model = _forecaster(header, shelf)
+        else:
+            model = restored_estimator(header, shelf)
         shelf.close()
     return model
 
@@ -99,7 +102,9 @@ def _forecaster(header: Any, shelf: Shelf) -> Forecaster:
         raise ArtifactError("in its header, there is no forecaster with an estimator and a state")
     template = header["template"]
     options = arguments(Forecaster, header["options"], "Forecaster")
-    model = None if template is None else unfitted(template["kind"], template["options"])
+    model = (
+        None if template is None else unfitted(template["kind"], template["options"], shelf.numbers)
+    )
     forecaster = Forecaster(**options, model=model)
     layout, inputs = forecaster.layout, header["inputs_only"]
     found = header["estimator"]["fitted"]

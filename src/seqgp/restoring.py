@@ -6,6 +6,7 @@ cannot ask for more memory than its file has.
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from typing import Any
 
@@ -25,9 +26,9 @@ from seqgp.gp import GP, GPS, Statistics
 from seqgp.io import arguments, from_json
 from seqgp.io.shelf import Shelf
 from seqgp.likelihoods import LIKELIHOODS
-from seqgp.means import LinearMean, MeanFunction, ZeroMean
+from seqgp.means import MEANS, LinearMean, MeanFunction, ZeroMean
 from seqgp.registry import Registry
-from seqgp.saving import FittedHeader, MemberHeader
+from seqgp.saving import EstimatorHeader, FittedHeader, MemberHeader
 from seqgp.training import Residual, Training
 
 __all__ = ["restored_estimator", "restored_fitted", "unfitted"]
@@ -50,29 +51,31 @@ def restored_estimator(header: Any, shelf: Shelf) -> SequenceGP | SequenceNet:
         header: of the estimator.
         shelf: the arrays.
     """
-    if set(header) != {"kind", "options", "feature_names", "fitted"}:
-        raise ArtifactError("in its header, there is no estimator with options and numbers")
-    model = unfitted(header["kind"], header["options"])
-    fitted = from_json(FittedHeader, header["fitted"], "fitted")
+    found = from_json(EstimatorHeader, header, "estimator")
+    fitted, names = found.fitted, found.feature_names
+    model = unfitted(found.kind, found.options, shelf.numbers)
     model.fitted_ = restored_fitted(fitted, shelf, _device(str(model.device)))
+    if (model.fitted_.blueprint.gp is None) != isinstance(model, SequenceNet):
+        raise ArtifactError(f"what was fitted is not what a {found.kind} trains")
     model.window_shape_ = (fitted.lag, fitted.features)
     model.n_features_in_ = fitted.lag * fitted.features
-    if header["feature_names"] is not None:
-        model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
     return model
 
 
-def unfitted(kind: str, header: Any) -> SequenceGP | SequenceNet:
+def unfitted(kind: str, header: Any, numbers: int) -> SequenceGP | SequenceNet:
     """An estimator with its options.
 
     Args:
         kind: name of its class.
         header: its options.
+        numbers: in the file's arrays, which no option may ask for more than.
     """
     if kind not in _ESTIMATORS:
         raise ArtifactError(f"in its header, {kind!r:.100} is no estimator")
     cls = _ESTIMATORS[kind]
-    options = {name: _option(value, name) for name, value in header.items()}
+    options = {name: _option(value, name, numbers) for name, value in header.items()}
     model = cls(**arguments(cls, options, kind))
     model.blueprint()  # refuses options that are out of range
     return model
@@ -86,18 +89,16 @@ def restored_fitted(header: FittedHeader, shelf: Shelf, device: torch.device) ->
         shelf: the arrays.
         device: where it is to be.
     """
-    for name in ("lag", "features", "outputs", "rows"):
-        if not 1 <= getattr(header, name) <= 2**40:
-            raise ArtifactError(f"{name} is {getattr(header, name)}, expected a positive number")
-    if not header.members:
-        raise ArtifactError("it has no training")
-    data = {name: _option(value, name) for name, value in header.blueprint.items()}
+    numbers = shelf.numbers
+    data = {name: _option(value, name, numbers) for name, value in header.blueprint.items()}
     blueprint = from_json(Blueprint, data, "blueprint")
+    if blueprint.mean not in MEANS or blueprint.members < 1:
+        raise ArtifactError("it was fitted with options that are out of range")
+    if blueprint.gp is not None and blueprint.gp.latent_dim * header.outputs > numbers:
+        raise ArtifactError("its GP is larger than the file")
     x_scaler = _scaler("x_scaler", (header.features,), shelf)
     y_scaler = _scaler("y_scaler", () if header.vector else (header.outputs,), shelf)
-    if header.vector and header.outputs != 1:
-        raise ArtifactError(f"a vector of targets has one output, and there are {header.outputs}")
-    mean = _mean(header, shelf, device)
+    mean = _mean(blueprint.mean, header, shelf, device)
     members = []
     for k, each in enumerate(header.members):
         own = shelf.under(f"members.{k}.")
@@ -115,8 +116,12 @@ def restored_fitted(header: FittedHeader, shelf: Shelf, device: torch.device) ->
     )
 
 
-def _option(value: Any, name: str) -> Any:
-    """An option as :func:`seqgp.saving.option_header` wrote it."""
+def _option(value: Any, name: str, numbers: int) -> Any:
+    """An option as :func:`seqgp.saving.option_header` wrote it.
+
+    A GP and a likelihood have parameters as soon as they are made, at most as many as the product of their
+    sizes, which is compared with the ``numbers`` in the file; encoders have theirs when they are built.
+    """
     if not isinstance(value, dict):
         return value
     if set(value) == {"training"}:
@@ -126,7 +131,11 @@ def _option(value: Any, name: str) -> Any:
     for kind, registry in _REGISTRIES.items():
         if set(value) == {kind, "options"}:
             cls: Any = registry[value[kind]]
-            options = {key: _option(each, key) for key, each in value["options"].items()}
+            given: dict[str, Any] = value["options"]
+            sizes = [v for k, v in given.items() if type(v) is int and v > 1 and k != "grid_size"]
+            if kind != "encoder" and math.prod(sizes) > numbers:
+                raise ArtifactError(f"{name} asks for more numbers than the file has")
+            options = {key: _option(each, key, numbers) for key, each in given.items()}
             return cls(**arguments(cls, options, name))
     raise ArtifactError(f"in its header, {name} is {value!r:.100}, which is no option")
 
@@ -141,7 +150,7 @@ def _member(
     columns = list(header.history)
     values = shelf.take("history", (None, len(columns)), finite=False)
     history = pd.DataFrame(values.copy(), columns=columns)
-    if "epoch" in columns:
+    if columns:
         history = history.astype({"epoch": "int64"})
     network = _network(blueprint, header, shelf, device)
     record = Record(history, training.best_epoch, training.pretrained_epochs, training.seed)
@@ -154,12 +163,16 @@ def _member(
         _fill(layer, "layer", shelf, device)
         inference = layer.inference_for(header.rows)
         d = layer.latent_dim
+        if header.inference == "auto" or inference.size(d) != header.grid_size:
+            raise ArtifactError(f"{header.inference} inference has no grid of {header.grid_size}")
         statistics = inference.from_arrays(take, header.rows, d, header.outputs)
         return Member.restored(network, layer, Statistics(inference, statistics), record)
-    if header.inference != "plain":
-        raise ArtifactError(f"a plain network has no {header.inference!r} inference")
-    residual = Residual(take("variance", (header.outputs,)), header.rows)
-    return Member.restored(network, layer, residual, record)
+    if header.inference != "plain" or header.grid_size is not None:
+        raise ArtifactError(f"a plain network has no {header.inference!r:.100} inference")
+    variance = take("variance", (header.outputs,))
+    if not bool((variance > 0).all()):
+        raise ArtifactError("its residual variance is not positive")
+    return Member.restored(network, layer, Residual(variance, header.rows), record)
 
 
 def _network(
@@ -195,8 +208,6 @@ def _calibration(
     shift, scale, trust, tail = (
         shelf.take(f"calibration.{name}", (header.outputs,)) for name in names
     )
-    if not ((scale > 0).all() and (tail >= 0).all() and (tail < 0.5).all()):
-        raise ArtifactError("its calibration has a scale or tails that no calibration has")
     with np.errstate(divide="ignore"):
         dof = 1.0 / tail
     scores = None
@@ -210,6 +221,8 @@ def _calibration(
             noise = NoiseNet(width + rough + header.outputs, header.outputs)
         _fill(noise, "noise", shelf, device)
         noise.requires_grad_(False)
+        if not bool((noise.unit > 0).all()):
+            raise ArtifactError("its noise network has a unit that is not positive")
     return Calibration(
         shift=shift,
         scale=scale,
@@ -227,8 +240,8 @@ def _scaler(name: str, shape: tuple[int, ...], shelf: Shelf) -> Standardizer:
     return Standardizer(shift, shelf.take(f"{name}.scale", shape))
 
 
-def _mean(header: FittedHeader, shelf: Shelf, device: torch.device) -> MeanFunction:
-    if header.mean == "zero":
+def _mean(name: str, header: FittedHeader, shelf: Shelf, device: torch.device) -> MeanFunction:
+    if name == "zero":
         return ZeroMean(header.outputs, device)
     k, outputs = header.lag * header.features, header.outputs
     shapes: dict[str, tuple[int, ...]] = {

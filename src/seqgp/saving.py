@@ -34,8 +34,10 @@ from seqgp.registry import Registry
 from seqgp.training import Residual, Training
 
 __all__ = [
+    "EstimatorHeader",
     "FittedHeader",
     "MemberHeader",
+    "Optioned",
     "Saveable",
     "estimator_parts",
     "fitted_parts",
@@ -51,6 +53,12 @@ class Saveable(Protocol):
     def parts(self) -> tuple[dict[str, Any], Arrays]: ...
 
 
+class Optioned(Protocol):
+    """Anything that knows its options as scikit-learn's estimators do."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True)
 class MemberHeader:
     """One training."""
@@ -61,6 +69,10 @@ class MemberHeader:
     best: dict[str, float | None]
     """The history at the best epoch, for people; null where a number is not finite."""
     nlml: float | None
+
+    def __post_init__(self) -> None:
+        if min(self.best_epoch, self.pretrained_epochs) < 0:
+            raise ArtifactError("a training has fewer than no epochs")
 
 
 @dataclass(frozen=True)
@@ -74,7 +86,6 @@ class FittedHeader:
     vector: bool
     """Whether the targets were ``(n,)``."""
     rows: int
-    mean: str
     inference: str
     """What ``inference="auto"`` came to; "plain" where there is no GP."""
     grid_size: int | None
@@ -85,6 +96,36 @@ class FittedHeader:
     noise_steps: int
     """Of training the noise network; 0 where there is none."""
     members: tuple[MemberHeader, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("lag", "features", "outputs", "rows"):
+            if not 1 <= getattr(self, name) <= 2**40:
+                raise ArtifactError(f"{name} is {getattr(self, name)}, expected a positive number")
+        if min(self.validation_rows, self.noise_steps) < 0:
+            raise ArtifactError("a number of rows or steps is negative")
+        if self.vector and self.outputs != 1:
+            raise ArtifactError(f"a vector of targets has one output, and there are {self.outputs}")
+        names = set(self.history)
+        if len(names) < len(self.history) or (names and "epoch" not in names):
+            raise ArtifactError("its history has columns that no history has")
+        if not self.members:
+            raise ArtifactError("it has no training")
+
+
+@dataclass(frozen=True)
+class EstimatorHeader:
+    """A fitted estimator."""
+
+    kind: str
+    options: dict[str, Any]
+    feature_names: tuple[str, ...] | None
+    """Of the columns, where ``fit`` was given names."""
+    fitted: FittedHeader
+
+    def __post_init__(self) -> None:
+        columns = self.fitted.lag * self.fitted.features
+        if self.feature_names is not None and len(self.feature_names) != columns:
+            raise ArtifactError(f"it has {len(self.feature_names)} names of {columns} columns")
 
 
 def save(model: SequenceGP | SequenceNet | Saveable, path: str | os.PathLike[str]) -> None:
@@ -129,7 +170,7 @@ def estimator_parts(model: SequenceGP | SequenceNet) -> tuple[dict[str, Any], Ar
     kind = type(model).__name__
     if type(model) not in (SequenceGP, SequenceNet):
         raise _unknown(model)
-    options = _typed_options(model, kind)
+    options = options_header(model)
     try:
         model.blueprint()
     except ValueError as error:
@@ -138,13 +179,8 @@ def estimator_parts(model: SequenceGP | SequenceNet) -> tuple[dict[str, Any], Ar
         raise ArtifactError(f"the {kind} is not fitted: call fit before save")
     names = getattr(model, "feature_names_in_", None)
     header, arrays = fitted_parts(model.fitted_, model.window_shape_)
-    whole = {
-        "kind": kind,
-        "options": options,
-        "feature_names": None if names is None else list(map(str, names)),
-        "fitted": as_json(header),
-    }
-    return whole, arrays
+    names = None if names is None else tuple(map(str, names))
+    return as_json(EstimatorHeader(kind, options, names, header)), arrays
 
 
 def fitted_parts(fitted: Fitted, window: tuple[int, int]) -> tuple[FittedHeader, Arrays]:
@@ -172,7 +208,6 @@ def fitted_parts(fitted: Fitted, window: tuple[int, int]) -> tuple[FittedHeader,
         outputs=outputs,
         vector=scaler.shift.ndim == 0,
         rows=fitted.rows,
-        mean=blueprint.mean,
         inference=layer.inference if isinstance(layer, GP) else "plain",
         grid_size=statistics.inference.size(layer.latent_dim) if isinstance(layer, GP) else None,
         history=tuple(map(str, fitted.members[0].record.history.columns)),
@@ -194,22 +229,19 @@ def fitted_parts(fitted: Fitted, window: tuple[int, int]) -> tuple[FittedHeader,
     return header, arrays
 
 
-def options_header(model: Any) -> dict[str, Any]:
+def options_header(holder: Optioned) -> dict[str, Any]:
     """The arguments of an object's constructor, as JSON can hold them.
 
     Args:
-        model: with scikit-learn's ``get_params``.
+        holder: an estimator, or an option that has options of its own.
+
+    Raises:
+        ArtifactError: one is not of the type that is declared, for which loading asks.
     """
-    return {
-        name: option_header(name, value) for name, value in model.get_params(deep=False).items()
-    }
-
-
-def _typed_options(model: Any, where: str) -> dict[str, Any]:
-    """The same, each seen to have the type that is declared, for which :func:`seqgp.load` asks."""
-    header, given = options_header(model), model.get_params(deep=False)
+    given = holder.get_params(deep=False)
+    header = {name: option_header(name, value) for name, value in given.items()}
     plain = {name: given[name] if isinstance(v, dict) else v for name, v in header.items()}
-    arguments(type(model), plain, where)
+    arguments(type(holder), plain, type(holder).__name__)
     return header
 
 
@@ -225,8 +257,8 @@ def option_header(name: str, value: Any) -> Any:
     if isinstance(value, torch.device):
         return str(value)
     if isinstance(value, Training):
-        return {"training": as_json(_typed_options(value, name))}
-    registries: list[tuple[type, str, Registry[Any]]] = [
+        return {"training": as_json(options_header(value))}
+    registries: list[tuple[type[Any], str, Registry[Any]]] = [
         (Encoder, "encoder", ENCODERS),
         (GP, "gp", GPS),
         (Likelihood, "likelihood", LIKELIHOODS),
@@ -236,7 +268,7 @@ def option_header(name: str, value: Any) -> Any:
             known = registry.name_of(type(value))
             if known is None:
                 raise _no_name(name, value)
-            return {kind: known, "options": as_json(_typed_options(value, name))}
+            return {kind: known, "options": as_json(options_header(value))}
     if value is None or isinstance(value, bool | int | float | str | np.generic | Mapping):
         return as_json(value)
     raise _no_name(name, value)

@@ -71,6 +71,15 @@ class Calibration:
     scores: Array | None = None
     """Absolute residuals over deviations, increasing, ``(m, outputs)``: all, or evenly spaced ranks."""
 
+    def __post_init__(self) -> None:
+        if not ((self.scale > 0.0).all() and (self.dof > 2.0).all()):
+            raise ValueError(
+                f"scale={self.scale} and dof={self.dof}, expected scale > 0 and dof > 2: there is no "
+                "variance otherwise"
+            )
+        if self.scores is not None and not (np.diff(self.scores, axis=0, prepend=0.0) >= 0.0).all():
+            raise ValueError("scores are not increasing from 0, expected sorted absolute residuals")
+
     @classmethod
     def none(cls, outputs: int) -> Calibration:
         """No correction."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from seqgp import __version__
+from seqgp._version import __version__
 from seqgp.cli import fit, manage, predict
 from seqgp.exceptions import NotPositiveDefiniteError
 

@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from seqgp.estimators import SequenceGP, SequenceNet
 from seqgp.exceptions import ArtifactError
 from seqgp.forecasting.frames import Layout
@@ -16,6 +19,8 @@ from seqgp.io.shelf import Shelf
 from seqgp.saving import estimator_parts, options_header
 
 __all__ = ["forecaster_parts", "restored_state"]
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -100,11 +105,17 @@ def restored_state(data: Any, shelf: Shelf, layout: Layout) -> ForecasterState:
     if not 1 <= len(history) <= layout.keep:
         raise ArtifactError(f"it keeps {len(history)} rows of history, expected 1 to {layout.keep}")
 
+    def deviations(name: str, columns: int) -> Array:
+        found = shelf.take(f"state.{name}", (columns,)).copy()
+        if (found < 0.0).any():
+            raise ArtifactError(f"state.{name} has values below 0, expected standard deviations")
+        return found
+
     def linear(name: str, columns: int) -> Linear:
         return Linear(
             weight=shelf.take(f"state.{name}.weight", (layout.lag * width, columns)).copy(),
             intercept=shelf.take(f"state.{name}.intercept", (columns,)).copy(),
-            std=shelf.take(f"state.{name}.std", (columns,)).copy(),
+            std=deviations(f"{name}.std", columns),
         )
 
     carried = layout.past_inputs if layout.runs_freely else ()
@@ -116,8 +127,8 @@ def restored_state(data: Any, shelf: Shelf, layout: Layout) -> ForecasterState:
         timezone=header.timezone,
         history=history.copy(),
         target_mean=shelf.take("state.target_mean", (outputs,)).copy(),
-        target_std=shelf.take("state.target_std", (outputs,)).copy(),
-        persistence_std=shelf.take("state.persistence_std", (outputs,)).copy(),
+        target_std=deviations("target_std", outputs),
+        persistence_std=deviations("persistence_std", outputs),
         ridge=linear("ridge", outputs),
         carrier=linear("carrier", len(carried)) if carried else None,
         report=header.report,

@@ -38,6 +38,11 @@ class Shelf:
     def __len__(self) -> int:
         return len(self._left)
 
+    @property
+    def numbers(self) -> int:
+        """How many, in all arrays."""
+        return sum(array.size for array in self._left.values())
+
     def under(self, prefix: str) -> Shelf:
         """A shelf of the arrays whose names begin so, without that beginning; this one has them no more."""
         names = [name for name in self._left if name.startswith(prefix)]
