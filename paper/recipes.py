@@ -1,4 +1,4 @@
-"""The options of every model in tables 2 and 3: recipes, dictionaries of the estimators' arguments.
+"""The options of every model in tables 2 and 3: recipes, which are flat dictionaries.
 
 :func:`paper.models.build` turns a recipe into an estimator. How the options were chosen is described in
 ``paper/results/README.md``.
