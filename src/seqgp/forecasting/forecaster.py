@@ -72,10 +72,10 @@ class Forecaster:
         state_: everything else that was learned, see :class:`seqgp.forecasting.ForecasterState`.
 
     >>> import numpy as np
-    >>> from seqgp import SequenceGP
+    >>> from seqgp import LSTM, SequenceGP, Training
     >>> time = pd.date_range("2024-01-01", periods=300, freq="h", name="time")
     >>> load = 10 + np.sin(2 * np.pi * time.hour / 24) + 0.1 * np.cos(np.arange(300.0))
-    >>> model = SequenceGP(hidden=4, epochs=2, random_state=0)
+    >>> model = SequenceGP(LSTM(hidden=4), training=Training(epochs=2), random_state=0)
     >>> forecaster = Forecaster("load", lag=24, model=model).fit(pd.DataFrame({"load": load}, time))
     >>> forecaster.forecast(3, samples=20).frame.columns.tolist()
     ['mean', 'std', 'q0.025', 'q0.975']

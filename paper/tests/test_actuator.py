@@ -6,16 +6,16 @@ import numpy as np
 from scipy.io import loadmat
 from sklearn.linear_model import RidgeCV
 
-from seqgp import SequenceGP, WindowSet, split_in_time
+from seqgp import LSTM, SequenceGP, Training, WindowSet, split_in_time
 
 
 def test_gp_lstm_on_actuator_beats_ridge(data_folder):
     recording = loadmat(data_folder / "sysid" / "actuator.mat")
     windows = WindowSet(recording["u"].ravel(), recording["p"].ravel(), lag=32)
     train, test, validation = (windows.subset(rows) for rows in split_in_time(windows))
-    model = SequenceGP(
-        hidden=32, mean="zero", epochs=40, lr=0.01, batch_size=64, random_state=0, progress=False
-    ).fit(train, validation=validation)
+    training = Training(epochs=40, lr=0.01, batch_size=64)
+    model = SequenceGP(LSTM(hidden=32), mean="zero", training=training, random_state=0)
+    model.fit(train, validation=validation)
     mean, std = model.predict(test, return_std=True)
     scale = train.y.std()
     rmse = np.sqrt(np.mean((mean - test.y) ** 2)) / scale
