@@ -27,4 +27,5 @@ def theorem(t: int, total: int, delay: int) -> float:
     >>> theorem(1, 100, 1), round(theorem(100, 100, 1), 3)
     (1.0, 0.079)
     """
-    return float(1.0 / (delay * t ** ((1.0 + _DELTA) / 2.0)))
+    rate: float = 1.0 / (delay * t ** ((1.0 + _DELTA) / 2.0))
+    return rate

@@ -40,7 +40,7 @@ from seqgp.kernels import KERNELS
 from seqgp.likelihoods import Gaussian
 
 ENCODER_NAMES = [name for name in ENCODERS if ENCODERS[name].__module__.startswith("seqgp.")]
-KERNEL_NAMES = list(KERNELS)
+KERNEL_NAMES = [name for name in KERNELS if KERNELS[name].__module__ == "seqgp.kernels"]
 
 
 def rows(outputs=1):
