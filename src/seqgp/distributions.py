@@ -43,13 +43,23 @@ class Student:
             raise ValueError(f"dof={self.dof!r}, expected above 2: a t with fewer has no deviation")
 
     def nlpd(self, y: ArrayLike, scale: Scale = 1.0) -> float:
-        """Negative log density of ``y / scale``, nats per value."""
+        """Mean negative log density, in nats per value.
+
+        Args:
+            y: truths.
+            scale: unit in which the density is expressed: that of ``y / scale``.
+        """
         z, unit, dof = self._standard(y)
         density = self._either(norm.logpdf(z), t.logpdf(z, dof))
         return float(np.mean(np.log(unit / scale) - density))
 
     def crps(self, y: ArrayLike, scale: Scale = 1.0) -> float:
-        """CRPS of ``y / scale`` in closed form."""
+        """Mean CRPS, in closed form.
+
+        Args:
+            y: truths.
+            scale: unit in which the score is expressed: that of ``y / scale``.
+        """
         z, unit, dof = self._standard(y)
         normal = z * (2.0 * norm.cdf(z) - 1.0) + 2.0 * norm.pdf(z) - 1.0 / math.sqrt(math.pi)
         spread = np.exp(special.betaln(0.5, dof - 0.5) - 2.0 * special.betaln(0.5, 0.5 * dof))
@@ -75,7 +85,12 @@ class Student:
         return self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)
 
     def draw(self, generator: np.random.Generator, samples: int | None = None) -> Array:
-        """One draw of each value, or ``samples`` of them along a first axis."""
+        """Random draws.
+
+        Args:
+            generator: of random numbers.
+            samples: how many, along a first axis; None for one without that axis.
+        """
         size = np.shape(self.mean) if samples is None else (samples, *np.shape(self.mean))
         normal = generator.standard_normal(size)
         if np.isinf(self.dof).all():

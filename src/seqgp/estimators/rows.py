@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 def checked_windows(
     estimator: BaseEstimator, X: Any, lag: int | None, window: tuple[int, int] | None
 ) -> Array | WindowSet:
-    """Windows ``(n, T, p)``; with none known yet scikit-learn's names of columns are learnt.
+    """Windows ``(n, T, p)``; in ``fit`` scikit-learn also keeps the names of columns.
 
     Args:
         estimator: on which scikit-learn keeps ``n_features_in_`` and ``feature_names_in_``.
