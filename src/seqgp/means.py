@@ -58,7 +58,8 @@ class LinearMean:
     """Linear in the flattened window, with the posterior uncertainty of its coefficients.
 
     For each output, the coefficient of column ``f`` at ``l`` steps before the target has the prior
-    deviation ``s_f l^-decay`` (automatic relevance determination that tightens with the lag). All ``s_f``, the decay and the residual variance maximise the evidence.
+    deviation ``s_f l^-decay`` (automatic relevance determination that tightens with the lag). All ``s_f``,
+    the decay and the residual variance maximise the evidence.
 
     References:
         Bayesian Interpolation, MacKay 1992. Forecasting and Conditional Projection Using Realistic
