@@ -11,6 +11,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from seqgp.exceptions import NotPositiveDefiniteError
+from seqgp.inference.cholesky import cholesky
 from seqgp.inference.posterior import Diagnostics, Inference, Posterior, Take, register
 from seqgp.likelihoods import Likelihood
 
@@ -105,7 +106,11 @@ class Exact(Inference):
         n, outputs = y.shape
         K = kernel(H).to_dense()
         K = K.expand(outputs, n, n)
-        L, jitter = _cholesky(K, noise, H)
+        eye = torch.eye(n, dtype=K.dtype, device=K.device)
+        scale = float(K.detach().diagonal(dim1=-2, dim2=-1).mean())
+        L, jitter = cholesky(K + noise[:, None, None] * eye, scale, _JITTERS)
+        if L is None:
+            raise NotPositiveDefiniteError(_why(K.detach(), noise.detach(), H.detach()))
         alpha = torch.cholesky_solve(y.T.unsqueeze(-1), L)
         fit = 0.5 * (y.T.unsqueeze(-1) * alpha).sum()
         complexity = L.diagonal(dim1=-2, dim2=-1).log().sum()
@@ -128,18 +133,6 @@ class Exact(Inference):
     def from_arrays(self, take: Take, n: int, latent_dim: int, outputs: int) -> Rows:
         """The rows again."""
         return Rows(take("H", (n, latent_dim)), take("y", (n, outputs)))
-
-
-def _cholesky(K: Tensor, noise: Tensor, H: Tensor) -> tuple[Tensor, float]:
-    """Lower factor of ``K + (noise + jitter) I`` with the least jitter that works, and the jitter."""
-    scale = float(K.detach().diagonal(dim1=-2, dim2=-1).mean())
-    eye = torch.eye(K.shape[-1], dtype=K.dtype, device=K.device)
-    for relative in _JITTERS:
-        jitter = relative * scale
-        L, info = torch.linalg.cholesky_ex(K + (noise + jitter)[:, None, None] * eye)
-        if not info.any():
-            return L, jitter
-    raise NotPositiveDefiniteError(_why(K.detach(), noise.detach(), H.detach()))
 
 
 def _why(K: Tensor, noise: Tensor, H: Tensor) -> str:

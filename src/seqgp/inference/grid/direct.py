@@ -32,7 +32,7 @@ from seqgp.inference.grid.interpolation import add_rows, from_nodes
 from seqgp.inference.grid.kernel_matrix import Component, Eigenbasis, apply_each, without
 from seqgp.inference.grid.posterior import Solved
 from seqgp.inference.grid.prior import diagonal_sums, stencil_slopes
-from seqgp.inference.grid.solvers import cholesky
+from seqgp.inference.grid.solvers import factorised
 from seqgp.inference.grid.statistics import GridStatistics
 
 __all__ = ["DirectSpread", "Reduced", "solve", "trace_slopes"]
@@ -168,7 +168,7 @@ def solve(reduced: Reduced, columns: Tensor, output: int, noise: Tensor, dropped
     c = reduced.projected[output]
     C = reduced.gram.clone()
     C.diagonal().add_(noise)
-    L, jitter = cholesky(C)
+    L, jitter = factorised(C)
     weights = torch.cholesky_solve(c.unsqueeze(1), L).squeeze(1)  # the mean is wᵀP times it
     misfit = (statistics.yy[output, output] - c @ weights) / noise
     logdet = 2.0 * L.diagonal().log().sum() + (n - rank) * noise.log()

@@ -28,8 +28,8 @@ from seqgp.inference.grid.posterior import Solved
 from seqgp.inference.grid.prior import bilinear_slopes, diagonal_sums, prior_at_nodes
 from seqgp.inference.grid.solvers import (
     Solution,
-    cholesky,
     conjugate_gradients,
+    factorised,
     lanczos_logdet,
 )
 from seqgp.inference.grid.statistics import GridStatistics
@@ -80,7 +80,7 @@ class System:
         self._block = torch.cat(places).to(roots.device)
         C = leading.gram.clone()
         C.diagonal().add_(noise)
-        self.cholesky, _ = cholesky(C)
+        self.cholesky, _ = factorised(C)
         # The diagonal of PᵀSP, exactly: squares of the basis at the nodes, summed.
         squares = [[at_nodes(v).square().T for v in factors] for factors in self._factors]
         diagonal = torch.stack([apply_each(s, statistics.nodes) for s in squares])
@@ -268,7 +268,7 @@ class ResolvedSpread:
             R = seen.flatten(1) @ image.flatten(1).T
             R = 0.5 * (R + R.T)
             R.diagonal().add_(system.noise)
-            L, _ = cholesky(R)  # jitter resolves less: it errs on the safe side
+            L, _ = factorised(R)  # jitter resolves less: it errs on the safe side
             factor: Tensor = torch.linalg.solve_triangular(L, image.flatten(1), upper=False)
             return factor.reshape(seen.shape)
 

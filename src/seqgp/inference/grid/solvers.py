@@ -10,31 +10,29 @@ import torch
 from torch import Tensor
 
 from seqgp.exceptions import NotPositiveDefiniteError
+from seqgp.inference.cholesky import cholesky
 
-__all__ = ["Solution", "cholesky", "conjugate_gradients", "lanczos_logdet"]
+__all__ = ["Solution", "conjugate_gradients", "factorised", "lanczos_logdet"]
 
 Operator = Callable[[Tensor], Tensor]
 _JITTERS = (0.0, 1e-14, 1e-12, 1e-10)  # relative to the largest diagonal entry
 
 
-def cholesky(C: Tensor) -> tuple[Tensor, float]:
+def factorised(C: Tensor) -> tuple[Tensor, float]:
     """Lower factor of ``C = σ²I + A``, and the jitter it took.
 
     C is positive definite by construction; but A comes from a sum of signed numbers, and may round
     below zero by 1e-16 of its largest entry, which can be more than a tiny σ².
     """
-    largest = C.diagonal().max()
-    for relative in _JITTERS:
-        shifted = C.clone()
-        shifted.diagonal().add_(relative * largest)
-        L, info = torch.linalg.cholesky_ex(shifted)
-        if not bool(info):
-            return L, relative * float(largest) if relative else 0.0
-    raise NotPositiveDefiniteError(
-        f"the grid's system of rank {len(C)} could not be factorised even with jitter of "
-        f"{_JITTERS[-1]:g} times its largest entry {float(largest):.1e}: the signal is too many times "
-        "the noise. Raise gp.noise, or lower the kernel's variance"
-    )
+    largest = float(C.diagonal().max())
+    L, jitter = cholesky(C, largest, _JITTERS)
+    if L is None:
+        raise NotPositiveDefiniteError(
+            f"the grid's system of rank {len(C)} could not be factorised even with jitter of "
+            f"{_JITTERS[-1]:g} times its largest entry {largest:.1e}: the signal is too many times "
+            "the noise. Raise the noise, or lower the kernel's variance"
+        )
+    return L, jitter
 
 
 @dataclass(frozen=True)
