@@ -164,6 +164,24 @@ def study_pieces(results: Path) -> list[str]:
     return table_lines(["variant", *(_CALLED[task] for task in means)], rows)
 
 
+def study_simplified(results: Path) -> list[str]:
+    """GP-LSTM before and after the calibration was simplified, means over the same seeds."""
+    before = pd.read_csv(results / "calibration" / "calibration.csv")
+    after = pd.read_csv(results / "simplified" / "calibration" / "calibration.csv")
+    rows = []
+    for task in TASKS:
+        dataset, mode = task
+        seeds = after[(after.dataset == dataset) & (after["mode"] == mode)].seed
+        entries = [_CALLED[task], str(len(seeds)) if len(seeds) else "not run"]
+        for column, digits in (("rmse_z", ".4g"), ("nlpd", ".3f"), ("cov50", ".1%"), ("cov95", ".1%")):
+            for table in (before, after):
+                value = _mean(table[table.seed.isin(seeds)], column, task, PROPOSED)
+                entries.append(_entry(value, digits))
+        rows.append(entries)
+    heads = [name for each in ("RMSE", "NLPD", "50%", "95%") for name in (f"{each} before", "after")]
+    return table_lines(["", "seeds", *heads], rows)
+
+
 TABLES: dict[str, Callable[[Path], list[str]]] = {
     "table2": table_2,
     "table3-smart-grid": table_3_smart_grid,
@@ -171,6 +189,7 @@ TABLES: dict[str, Callable[[Path], list[str]]] = {
     "study-nlpd": study_nlpd,
     "study-coverage": study_coverage,
     "study-pieces": study_pieces,
+    "study-simplified": study_simplified,
 }
 """By name: a function from the folder of the results to the lines of the table."""
 
