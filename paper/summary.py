@@ -173,12 +173,19 @@ def study_simplified(results: Path) -> list[str]:
         dataset, mode = task
         seeds = after[(after.dataset == dataset) & (after["mode"] == mode)].seed
         entries = [_CALLED[task], str(len(seeds)) if len(seeds) else "not run"]
-        for column, digits in (("rmse_z", ".4g"), ("nlpd", ".3f"), ("cov50", ".1%"), ("cov95", ".1%")):
+        for column, digits in (
+            ("rmse_z", ".4g"),
+            ("nlpd", ".3f"),
+            ("cov50", ".1%"),
+            ("cov95", ".1%"),
+        ):
             for table in (before, after):
                 value = _mean(table[table.seed.isin(seeds)], column, task, PROPOSED)
                 entries.append(_entry(value, digits))
         rows.append(entries)
-    heads = [name for each in ("RMSE", "NLPD", "50%", "95%") for name in (f"{each} before", "after")]
+    heads = [
+        name for each in ("RMSE", "NLPD", "50%", "95%") for name in (f"{each} before", "after")
+    ]
     return table_lines(["", "seeds", *heads], rows)
 
 

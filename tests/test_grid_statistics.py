@@ -20,12 +20,13 @@ from grid_reference import (
 from seqgp.inference.grid import Grid, GridSpec, statistics
 from seqgp.inference.grid.interpolation import at_nodes, from_nodes, interp, weights
 from seqgp.inference.grid.kernel_matrix import eigenpairs, toeplitz
-from seqgp.inference.grid.prior import bilinear_slopes, diagonal_sums
+from seqgp.inference.grid.prior import bilinear_slopes, diagonal_sums, kronecker_product
+from seqgp.inference.grid.statistics import Stencil, band, band_at_nodes
 
 SIZES = {1: 17, 2: 10, 3: 7, 4: 5}
 
 
-def full(S, size: int, dim: int) -> torch.Tensor:
+def full(S: Stencil, size: int, dim: int) -> torch.Tensor:
     """A dense matrix by products with unit vectors."""
     eye = torch.eye(size**dim, dtype=torch.float64).reshape(-1, *(size,) * dim)
     return (S @ eye).flatten(1)
@@ -77,6 +78,18 @@ def test_nodes_and_their_adjoint():
     assert float((at_nodes(u) * x).sum()) == pytest.approx(float((u * from_nodes(x)).sum()))
     # Every sixth node is a grid point.
     assert error(at_nodes(u)[::6], u[1:-1]) < 1e-12
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_a_band_evaluated_at_nodes_is_the_quadratic_form_there(dim):
+    size = SIZES[dim]
+    F = torch.randn(5, *(size,) * dim, dtype=torch.float64)
+    values = band_at_nodes(band(F))
+    W = F
+    for _ in range(dim):  # interpolate one axis at a time; it goes to the back
+        moved = W.movedim(1, 0)
+        W = at_nodes(moved.flatten(1)).unflatten(1, moved.shape[1:]).movedim(0, -1)
+    assert error(values, W.square().sum(0)) < 1e-12
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
@@ -148,8 +161,8 @@ def test_statistics_of_different_grids_do_not_mix():
         one.n = 3
 
 
-@pytest.mark.parametrize("size", [8, 9, 200])
-def test_toeplitz_eigenpairs(size):
+@pytest.mark.parametrize("size", [8, 9, 600])
+def test_toeplitz_eigenpairs_and_products(size):
     lag = torch.arange(size, dtype=torch.float64) / size
     column = torch.stack([torch.exp(-8.0 * lag**2), torch.exp(-3.0 * lag)])
     value, vector = eigenpairs(column)
@@ -157,6 +170,13 @@ def test_toeplitz_eigenpairs(size):
     assert error(vector @ torch.diag_embed(value) @ vector.mT, T) < 1e-12
     assert error(vector.mT @ vector, torch.eye(size).expand(2, size, size)) < 1e-12
     assert bool((value[:, :-1] >= value[:, 1:]).all())
+    # 600 points go by FFT, 8 by a matrix product.
+    x = torch.randn(3, size, 4, dtype=torch.float64)
+    found = kronecker_product(column[:1], x.movedim(1, 2).reshape(12, size))
+    assert error(found, x.movedim(1, 2).reshape(12, size) @ T[0]) < 1e-12
+    both = torch.randn(2, size, size, dtype=torch.float64)
+    assert error(kronecker_product(column, both), T[0] @ both @ T[1]) < 1e-12
+    assert error(kronecker_product(column, both, skip=0), both @ T[1]) < 1e-12
 
 
 def test_slopes_of_toeplitz_sums():
@@ -165,7 +185,7 @@ def test_slopes_of_toeplitz_sums():
     expected = torch.autograd.grad((M * toeplitz(column[0, 0])).sum(), column)[0][0, 0]
     assert error(diagonal_sums(M), expected) < 1e-12
     x, y = torch.randn(2, 3, 6, 6, dtype=torch.float64)
-    total = sum((x * (A @ y @ B)).sum() for A, B in toeplitz(column))
+    total = sum((x * kronecker_product(c, y)).sum() for c in column)
     assert (
         error(bilinear_slopes(column.detach(), x, y), torch.autograd.grad(total, column)[0]) < 1e-12
     )

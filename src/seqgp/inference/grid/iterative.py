@@ -23,16 +23,21 @@ from torch import Tensor
 
 from seqgp.inference.grid.direct import Reduced, trace_slopes
 from seqgp.inference.grid.interpolation import at_nodes
-from seqgp.inference.grid.kernel_matrix import Spectrum, apply_each, toeplitz
+from seqgp.inference.grid.kernel_matrix import Spectrum, apply_each
 from seqgp.inference.grid.posterior import Solved
-from seqgp.inference.grid.prior import bilinear_slopes, diagonal_sums, prior_at_nodes
+from seqgp.inference.grid.prior import (
+    bilinear_slopes,
+    diagonal_sums,
+    kronecker_product,
+    prior_at_nodes,
+)
 from seqgp.inference.grid.solvers import (
     Solution,
     conjugate_gradients,
     factorised,
     lanczos_logdet,
 )
-from seqgp.inference.grid.statistics import GridStatistics
+from seqgp.inference.grid.statistics import GridStatistics, band, band_at_nodes
 
 __all__ = ["LogDeterminant", "ResolvedSpread", "System", "solve", "stochastic_logdet"]
 
@@ -42,7 +47,7 @@ MAX_ITERATIONS = 500
 """Of conjugate gradients."""
 _LANCZOS_STEPS = 60
 _PROBE_TOLERANCE = 1e-4  # the probes' sampling error is far above this
-_WORK = 2e9  # products of directions at nodes allowed for the variance
+_WORK = 2e9  # multiplications allowed for the band of the resolved variance
 
 
 class System:
@@ -258,13 +263,13 @@ class ResolvedSpread:
         system = self.system
         with torch.no_grad():
             value, vector = torch.linalg.eigh(system.leading.gram)
-            limit = max(16, int(_WORK / system.statistics.nodes.numel()))
+            dim, points = len(system.shape) - 1, math.prod(system.shape[1:])
+            limit = max(16, int(_WORK / (4 * 7 ** (dim - 1) * points)))
             keep = value > 1e-12 * value[-1].clamp_min(1e-300)  # of the rest the data say nothing
             keep[: max(0, len(keep) - limit)] = False
             directions = (vector[:, keep] / value[keep].sqrt()).T
             seen = system.S @ system.leading.basis.expand(directions)  # (directions, size, …)
-            products = [apply_each(list(factors), seen) for factors in toeplitz(system.columns)]
-            image = torch.stack(products).sum(0)
+            image = torch.stack([kronecker_product(c, seen) for c in system.columns]).sum(0)
             R = seen.flatten(1) @ image.flatten(1).T
             R = 0.5 * (R + R.T)
             R.diagonal().add_(system.noise)
@@ -274,12 +279,8 @@ class ResolvedSpread:
 
     def at_nodes(self) -> Tensor:
         """Variance at all nodes, ``(nodes,) * d``."""
-        variance = prior_at_nodes(self.system.columns, self.system.statistics.spec.nodes)
-        for f in self.factor:
-            for _ in range(f.ndim):  # one axis at a time, which goes to the back
-                f = at_nodes(f.reshape(len(f), -1)).reshape(-1, *f.shape[1:]).movedim(0, -1)
-            variance -= f.square()
-        return variance
+        resolved = band_at_nodes(band(self.factor))
+        return prior_at_nodes(self.system.columns, len(resolved)) - resolved
 
     def covariance(self, rows: list[Tensor], prior: Tensor) -> Tensor:
         """Joint covariance ``(n, n)``."""

@@ -18,12 +18,19 @@ from seqgp.inference.grid.kernel_matrix import apply_each, toeplitz
 __all__ = [
     "bilinear_slopes",
     "diagonal_sums",
+    "kronecker_product",
     "least_prior_variance",
     "prior_at_nodes",
     "prior_covariance",
     "stencil_slopes",
     "trace",
 ]
+
+FFT_FROM = 512
+"""Points from which a product with a factor goes by FFT. Measured on one core, 16 right-hand sides:
+256 points, dense 0.21 ms and FFT 0.22 ms; 512: 0.54 and 0.22; 2,048: 29 and 0.56. Below, a matrix
+product runs at the speed of the arithmetic. (One FFT over all dimensions at once, with its padding
+in each, loses at any size tried: d = 2, 400 points, 538 ms where dense factors take 126 ms.)"""
 
 
 @lru_cache(maxsize=16)
@@ -116,10 +123,25 @@ def diagonal_sums(matrix: Tensor) -> Tensor:
 def bilinear_slopes(columns: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """Slopes of ``Σ_k x_kᵀ K_UU y_k`` in all columns ``(components, d, g)``; x, y ``(k, g, …, g)``."""
     out = torch.empty_like(columns)
-    for q, factors in enumerate(toeplitz(columns)):
-        for j in range(len(factors)):
-            others = [None if axis == j else factor for axis, factor in enumerate(factors)]
+    for q, component in enumerate(columns):
+        for j in range(len(component)):
             left = x.movedim(j + 1, 0).flatten(1)
-            right = apply_each(others, y).movedim(j + 1, 0).flatten(1)
+            right = kronecker_product(component, y, skip=j).movedim(j + 1, 0).flatten(1)
             out[q, j] = diagonal_sums(left @ right.T)
     return out
+
+
+def kronecker_product(columns: Tensor, x: Tensor, skip: int | None = None) -> Tensor:
+    """``(⊗_j T_j) x`` for columns ``(d, g)`` and ``x`` ``(…, g, …, g)``; T_skip is left out."""
+    d, g = columns.shape
+    keep = [j for j in range(d) if j != skip]
+    if g < FFT_FROM:
+        factors = toeplitz(columns)
+        return apply_each([factors[j] if j in keep else None for j in range(d)], x)
+    # Each factor is a corner of a circulant of twice its size, which the FFT makes diagonal.
+    spectra = torch.fft.rfft(torch.cat([columns, columns[:, :1], columns.flip(-1)[:, :-1]], -1))
+    for j in keep:
+        moved = x.movedim(x.ndim - d + j, -1)
+        product = torch.fft.irfft(torch.fft.rfft(moved, n=2 * g) * spectra[j], n=2 * g)
+        x = product[..., :g].movedim(-1, x.ndim - d + j)
+    return x

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -22,7 +23,7 @@ from seqgp.inference.grid.interpolation import (
     tensor_rows,
 )
 
-__all__ = ["GridStatistics", "accumulate"]
+__all__ = ["GridStatistics", "Stencil", "accumulate", "band", "band_at_nodes", "band_from_nodes"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class GridStatistics:
     @cached_property
     def operator(self) -> Stencil:
         """Products with ``S``, for the iterative path; made at first use."""
-        return Stencil(self.nodes)
+        return Stencil(band_from_nodes(self.nodes))
 
     @property
     def outputs(self) -> int:
@@ -163,36 +164,37 @@ def _fold(local: Tensor, step: int) -> Tensor:
     return local.contiguous()
 
 
+# Two grid points share a row of data only if they are at most three steps apart in each dimension,
+# so S, and any symmetric matrix like it, has 7^d entries per point: a band. It is stored by offset,
+# half of it by symmetry: ``(size, 4, size, 7, …)``, offsets 0…3 in the first dimension and -3…3 in
+# the others.
+
+_SPAN = STENCIL - 1
+
+
 class Stencil:
-    """Products with ``S = WᵀW`` by a sparse matrix with rows of equal length.
+    """Products with a symmetric band by a sparse matrix with rows of equal length."""
 
-    Two grid points share a row of data only if they are at most three steps apart in each dimension,
-    so S has 7^d entries per point. Half of them are worked out, the others follow by symmetry.
-    """
-
-    def __init__(self, nodes: Tensor) -> None:
-        dim, blocks = nodes.ndim, _by_offset(nodes)
-        size = blocks.shape[-1]
-        points, span = size**dim, STENCIL - 1
-        width = (2 * span + 1) ** dim
-        flat = torch.arange(points, dtype=torch.int32, device=nodes.device)
+    def __init__(self, stored: Tensor) -> None:
+        dim, size = stored.ndim // 2, stored.shape[0]
+        points, width = size**dim, (2 * _SPAN + 1) ** dim
+        axes = range(stored.ndim)
+        blocks = stored.permute(*axes[1::2], *axes[0::2])  # offsets first
+        flat = torch.arange(points, dtype=torch.int32, device=stored.device)
         flat = flat.reshape((size,) * dim)
         # What would lie outside the grid points at the row itself, with a value of zero.
         columns = flat.unsqueeze(-1).repeat(*(1,) * dim, width)
-        values = nodes.new_zeros(*flat.shape, width)
-        for stored in product(*(range(count) for count in blocks.shape[:dim])):
-            shift = tuple(_offsets(j)[k] for j, k in enumerate(stored))
-            here = tuple(slice(max(0, -o), max(0, size - max(0, o))) for o in shift)
-            there = tuple(slice(max(0, o), max(0, size - max(0, -o))) for o in shift)
+        values = stored.new_zeros(*flat.shape, width)
+        for slots, here, there, shift in _shifts(dim, size):
             slot = 0  # number of the offset among all 7^d; that of the opposite is 7^d - 1 less it
             for o in shift:
-                slot = slot * (2 * span + 1) + o + span
-            values[..., slot][here] = blocks[stored][here]
+                slot = slot * (2 * _SPAN + 1) + o + _SPAN
+            values[..., slot][here] = blocks[slots][here]
             columns[..., slot][here] = flat[there]
             if shift[0] > 0:  # the opposite offset is left to symmetry
-                values[..., width - 1 - slot][there] = blocks[stored][here]
+                values[..., width - 1 - slot][there] = blocks[slots][here]
                 columns[..., width - 1 - slot][there] = flat[here]
-        rows = torch.arange(0, points * width + 1, width, dtype=torch.int32, device=nodes.device)
+        rows = torch.arange(0, points * width + 1, width, dtype=torch.int32, device=stored.device)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # torch calls its CSR layout "beta"
             self._matrix = torch.sparse_csr_tensor(
@@ -201,31 +203,91 @@ class Stencil:
 
     def __matmul__(self, x: Tensor) -> Tensor:
         """``S x`` for ``x`` ``(k, size, …, size)``."""
+        if not len(x):
+            return x
         return (self._matrix @ x.flatten(1).T).T.reshape(x.shape)
 
 
-def _offsets(j: int) -> range:
-    """Stored offsets of dimension j: half of them in the first, by symmetry."""
-    return range(-(STENCIL - 1) if j else 0, STENCIL)
+def band(factor: Tensor) -> Tensor:
+    """The band of ``FᵀF`` for ``F`` ``(k, size, …, size)``."""
+    dim, size = factor.ndim - 1, factor.shape[1]
+    counts = [len(_offsets(j == 0)) for j in range(dim)]
+    blocks = factor.new_zeros(*counts, *factor.shape[1:])
+    for slots, here, there, _ in _shifts(dim, size):
+        blocks[slots][here] = (factor[:, *here] * factor[:, *there]).sum(0)
+    order = [axis for j in range(dim) for axis in (dim + j, j)]
+    return blocks.permute(*order).contiguous()
 
 
-def _by_offset(nodes: Tensor) -> Tensor:
-    """``S`` from node weights ``(nodes,) * d``, ``(4, 7, …, size, size, …)``.
+Shift = tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...], tuple[int, ...]]
 
-    Offsets from a grid point run over 0…3 in the first dimension and -3…3 in the others.
-    """
-    w, x = node_weights(nodes.device), nodes
-    for j in range(nodes.ndim):
-        offsets, rest, cells = _offsets(j), x.shape[1:], (len(x) - 1) // (NODES - 1)
-        pairs = [(p, q) for p in range(STENCIL) for q in range(STENCIL) if q - p in offsets]
-        x = x.reshape(len(x), -1)
-        weights = torch.stack([w[:, p] * w[:, q] for p, q in pairs])  # (pairs, 6)
-        terms = weights @ x[:-1].reshape(cells, NODES - 1, -1)
-        out = x.new_zeros(cells + 3, len(offsets), x.shape[1])
-        for k, (p, q) in enumerate(pairs):
-            out[p : p + cells, offsets.index(q - p)] += terms[:, k]
-        out[-2, offsets.index(0)] += x[-1]  # the last node is the box's last grid point
+
+def _shifts(dim: int, size: int) -> list[Shift]:
+    """Per stored offset: its slots, the points it leaves from and those it reaches, and itself."""
+    out = []
+    for choice in product(*(list(enumerate(_offsets(j == 0))) for j in range(dim))):
+        slots, shift = tuple(k for k, _ in choice), tuple(o for _, o in choice)
+        here = tuple(slice(max(0, -o), max(0, size - max(0, o))) for o in shift)
+        there = tuple(slice(max(0, o), max(0, size - max(0, -o))) for o in shift)
+        out.append((slots, here, there, shift))
+    return out
+
+
+def _offsets(first: bool) -> list[int]:
+    """Offsets of a dimension: half of them in the first, by symmetry."""
+    return list(range(0 if first else -_SPAN, _SPAN + 1))
+
+
+def _pairs(first: bool) -> list[tuple[int, int, int]]:
+    """``(p, q, slot)``: stencil positions p, q and where their offset q - p is stored."""
+    slots = {o: k for k, o in enumerate(_offsets(first))}
+    return [(p, q, slots[q - p]) for p in range(STENCIL) for q in range(STENCIL) if q - p in slots]
+
+
+def _pair_weights(pairs: list[tuple[int, int, int]], device: torch.device) -> Tensor:
+    """Products of two interpolation weights at a cell's six nodes, ``(pairs, 6)``."""
+    w = node_weights(device)
+    return torch.stack([w[:, p] * w[:, q] for p, q, _ in pairs])
+
+
+def band_from_nodes(nodes: Tensor) -> Tensor:
+    """The band of ``S = WᵀW`` from node weights ``(nodes,) * d``."""
+
+    def one(x: Tensor, first: bool) -> Tensor:
+        cells, pairs = (len(x) - 1) // (NODES - 1), _pairs(first)
+        terms = _pair_weights(pairs, x.device) @ x[:-1].reshape(cells, NODES - 1, -1)
+        out = x.new_zeros(cells + 3, len(_offsets(first)), x.shape[1])
+        for k, (p, _, slot) in enumerate(pairs):
+            out[p : p + cells, slot] += terms[:, k]
+        out[-2, _offsets(first).index(0)] += x[-1]  # the last node is the box's last grid point
+        return out
+
+    return _per_dimension(nodes, nodes.ndim, 1, one)
+
+
+def band_at_nodes(band: Tensor) -> Tensor:
+    """``wᵀBw`` at all nodes, ``(nodes,) * d``, from the band of a symmetric B."""
+
+    def one(x: Tensor, first: bool) -> Tensor:
+        cells, pairs = len(x) - 3, _pairs(first)
+        # The mirrored half of the first dimension's offsets is not stored: it counts double.
+        terms = torch.stack(
+            [x[p : p + cells, slot] * (2.0 if first and q > p else 1.0) for p, q, slot in pairs],
+            1,
+        )
+        inner = _pair_weights(pairs, x.device).T @ terms
+        return torch.cat([inner.flatten(0, 1), x[-2:-1, _offsets(first).index(0)]])
+
+    return _per_dimension(band, band.ndim // 2, 2, one)
+
+
+def _per_dimension(x: Tensor, dim: int, axes: int, one: Callable[[Tensor, bool], Tensor]) -> Tensor:
+    """Apply ``one`` to each of ``dim`` leading groups of ``axes`` axes, in turn."""
+    for j in range(dim):
+        own, rest = x.shape[:axes], x.shape[axes:]
+        y = one(x.reshape(*own, -1), j == 0)
         # The done dimension goes to the back: after all of them the order is the first again.
-        x = out.reshape(*out.shape[:2], *rest).movedim((0, 1), (-2, -1))
-    axes = range(x.ndim)
-    return x.permute(*axes[1::2], *axes[0::2])
+        y = y.reshape(*y.shape[:-1], *rest)
+        done = y.ndim - len(rest)
+        x = y.permute(*range(done, y.ndim), *range(done))
+    return x.contiguous()
