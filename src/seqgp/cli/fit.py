@@ -58,7 +58,7 @@ def command(
     lag: Annotated[int, typer.Option(metavar="N", help="Rows in a window.")] = 48,
     horizon: Annotated[int, typer.Option(metavar="N", help="Rows ahead that are predicted.")] = 1,
     mode: Annotated[
-        str, typer.Option(metavar="M", help="Or regression, simulation.")
+        str, typer.Option(metavar="M", help="autoregression, regression, simulation.")
     ] = "autoregression",
     calendar: Annotated[
         str | None, typer.Option(metavar="NAMES", help="Any of hour, weekday, yearday.")
@@ -72,14 +72,14 @@ def command(
     max_gap: Annotated[
         int, typer.Option(metavar="N", help="Longest gap to interpolate, in rows.")
     ] = 3,
-    encoder: Annotated[str, typer.Option(metavar="E", help="Or gru, rnn, narx.")] = "lstm",
+    encoder: Annotated[str, typer.Option(metavar="E", help="lstm, gru, rnn, narx.")] = "lstm",
     hidden: Annotated[int, typer.Option(metavar="N", help="Hidden units of the network.")] = 64,
     epochs: Annotated[
         int | None, typer.Option(metavar="N", help="By default fewer for larger tables.")
     ] = None,
     members: Annotated[int, typer.Option(metavar="N", help="Trainings in the ensemble.")] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Of random numbers.")] = 0,
-    device: Annotated[str, typer.Option(metavar="D", help="Or cpu, cuda.")] = "auto",
+    device: Annotated[str, typer.Option(metavar="D", help="auto, cpu, cuda.")] = "auto",
     test: Annotated[
         float, typer.Option(metavar="SHARE", help="Of the rows, held back for scores.")
     ] = 0.1,
