@@ -16,7 +16,7 @@ demo: venv
 	$(BIN)/seqgp demo
 
 test: venv
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --cov --cov-report=term
 
 lint: venv
 	$(BIN)/ruff check .
