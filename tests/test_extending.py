@@ -63,7 +63,7 @@ class _Average(nn.Module):
         return self.dropout(self.activation(self.linear(recent)).mean(1))
 
 
-@kernels.register("rational-quadratic")
+@kernels.register("test-rational-quadratic")
 def rational_quadratic(dim: int, batch: torch.Size) -> gpytorch.kernels.Kernel:
     """For exact inference: no product over dimensions."""
     base = gpytorch.kernels.RQKernel(ard_num_dims=dim, batch_shape=batch)
@@ -146,8 +146,8 @@ MODELS = {
     "encoder": (model(ENCODER), 1),
     "encoder by name": (model("moving-average"), 2),
     "encoder of a plain network": (model(ENCODER, kind=SequenceNet), 1),
-    "kernel": (model(GRU(hidden=4), "rational-quadratic"), 1),
-    "kernel of two outputs": (model(gp=GP("rational-quadratic", inference="exact")), 2),
+    "kernel": (model(GRU(hidden=4), "test-rational-quadratic"), 1),
+    "kernel of two outputs": (model(gp=GP("test-rational-quadratic", inference="exact")), 2),
     "kernel on a grid": (model(gp=GP("two-scales", inference="grid", grid_size=20)), 2),
     "likelihood": (model(gp=GP(likelihood=KnownNoise(variance=0.3))), 2),
     "likelihood by name": (model(gp=GP(likelihood="known-noise")), 1),
@@ -269,7 +269,7 @@ def test_an_inference_is_asked_for_statistics_and_posterior():
         (ENCODERS, "encoder", "moving-average", "encoder"),
         (ENCODERS, "encoder", "moving-average", "encoder by name"),
         (ENCODERS, "encoder", "moving-average", "encoder of a plain network"),
-        (KERNELS, "kernel", "rational-quadratic", "kernel"),
+        (KERNELS, "kernel", "test-rational-quadratic", "kernel"),
         (KERNELS, "kernel", "two-scales", "kernel on a grid"),
         (LIKELIHOODS, "likelihood", "known-noise", "likelihood"),
         (LIKELIHOODS, "likelihood", "known-noise", "likelihood by name"),
