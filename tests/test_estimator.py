@@ -484,3 +484,21 @@ def test_weight_decay_shrinks_the_weights():
         weight = model.fitted_.members[0].network.head.linear.weight
         norms.append(float(weight.detach().norm()))
     assert norms[1] < norms[0]
+
+
+def test_a_fit_that_fails_leaves_the_model_of_the_fit_before():
+    X, y = np.random.default_rng(0).standard_normal((60, 6, 2)), np.arange(60.0)
+    model = SequenceGP(LSTM(hidden=4), training=Training(epochs=1), random_state=0).fit(X, y)
+    before, features = model.predict(X), model.n_features_in_
+    other = np.random.default_rng(1).standard_normal((60, 9, 3))
+
+    def interrupted() -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(ValueError, match="constant"):
+        model.fit(other, np.ones(60))
+    model.set_params(training__epochs=3)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(other, y, stop=interrupted)
+    np.testing.assert_array_equal(model.predict(X), before)
+    assert model.n_features_in_ == features

@@ -59,6 +59,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
 
     fitted_: Fitted
     window_shape_: tuple[int, int]
+    n_features_in_: int
+    feature_names_in_: NDArray[np.object_]
 
     @abstractmethod
     def blueprint(self) -> Blueprint:
@@ -92,7 +94,8 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         """
         blueprint = copy.deepcopy(self.blueprint())  # options set later are not those of this fit
         device = resolve_device(self.device)
-        windows = checked_windows(self, X, self.lag, None)
+        columns = type(self)()  # keeps scikit-learn's names of columns until the fit has succeeded
+        windows = checked_windows(columns, X, self.lag, None)
         targets = checked_targets(X, y, len(windows))
         n, window = len(windows), (windows.shape[1], windows.shape[2])
         if n < 2:
@@ -105,7 +108,7 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
         given = None
         if validation is not None:
             X_held, y_held = as_pair(validation)
-            held_windows = checked_windows(self, X_held, self.lag, window)
+            held_windows = checked_windows(columns, X_held, self.lag, window)
             given = held_windows, checked_targets(X_held, y_held, len(held_windows))
             if given[1].shape[1:] != targets.shape[1:]:
                 raise ValueError(
@@ -132,6 +135,11 @@ class SequenceRegressor(RegressorMixin, BaseEstimator):
                 Watch(stop, saved, self.progress),
             )
         self.fitted_, self.window_shape_ = fitted, window
+        self.n_features_in_ = columns.n_features_in_
+        if hasattr(columns, "feature_names_in_"):
+            self.feature_names_in_ = columns.feature_names_in_
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
         if saved is not None and not stopped:
             saved.remove()
         return self
