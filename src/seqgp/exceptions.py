@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-__all__ = ["ArtifactError", "NotPositiveDefiniteError", "TrainingWarning"]
+__all__ = [
+    "ArtifactError",
+    "NotPositiveDefiniteError",
+    "TrainingWarning",
+    "UnknownNameError",
+]
 
 
 class ArtifactError(ValueError):
     """A model file cannot be read or made; the text says why in one sentence, and what to do."""
+
+
+class UnknownNameError(ValueError):
+    """Nothing is registered under a name; the text lists the names that are known."""
 
 
 class NotPositiveDefiniteError(RuntimeError):

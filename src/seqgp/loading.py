@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from seqgp.estimators import SequenceGP, SequenceNet
-from seqgp.exceptions import ArtifactError
+from seqgp.exceptions import ArtifactError, UnknownNameError
 from seqgp.forecasting import Forecaster
 from seqgp.forecasting.files import restored_state
 from seqgp.forecasting.model import InputsOnly
@@ -142,6 +142,8 @@ def _text(path: Path) -> tuple[str, Arrays]:
 def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
+    except UnknownNameError as error:
+        raise ArtifactError(f"{path} cannot be loaded here: {error}") from error
     except _MISFITS as error:
         text = " ".join(str(error).split())[:500]
         raise ArtifactError(f"{path} is not a valid model file: {text}") from error

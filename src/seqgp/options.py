@@ -8,6 +8,8 @@ from typing import Any, Generic, Self, TypeVar
 
 from torch import nn
 
+from seqgp.exceptions import UnknownNameError
+
 __all__ = ["OptionsModule", "Registry"]
 
 T = TypeVar("T")
@@ -50,7 +52,7 @@ class Registry(Generic[T]):
     def __getitem__(self, name: str) -> T:
         if not isinstance(name, str) or name not in self._items:
             known = ", ".join(map(repr, self._items)) + self.otherwise
-            raise ValueError(
+            raise UnknownNameError(
                 f"{self.kind}={name!r} is not known: use one of {known}. A name from outside seqgp is "
                 "known once the module that registers it has been imported"
             )
