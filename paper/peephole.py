@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqgp.encoders import (
-    Encoder,
+    LSTM,
     Skip,
     check_rates,
     check_sizes,
@@ -25,16 +23,8 @@ __all__ = ["LSTMPeephole", "PeepholeLSTM"]
 
 
 @register("lstm-peephole")
-@dataclass(repr=False)
-class LSTMPeephole(Encoder):
+class LSTMPeephole(LSTM):
     """The paper's LSTM; the options are those of :class:`seqgp.encoders.LSTM`."""
-
-    hidden: int = 64
-    layers: int = 1
-    dropout: float = 0.0
-    input_dropout: float = 0.0
-    recurrent_dropout: float = 0.0
-    skip: bool = False
 
     def build(self, features: int, lag: int) -> nn.Module:
         network = PeepholeLSTM(

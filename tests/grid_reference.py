@@ -9,9 +9,9 @@ import gpytorch
 import torch
 from torch import Tensor
 
+from paper.coregional import Given
 from seqgp.inference.grid import Grid
 from seqgp.kernels import build_kernel
-from seqgp.likelihoods import Gaussian
 
 __all__ = [
     "NOISE",
@@ -29,21 +29,6 @@ __all__ = [
 ]
 
 NOISE = torch.tensor([0.1], dtype=torch.float64)
-
-
-class Given(Gaussian):
-    """Gaussian noise of a variance ``(outputs,)`` that may carry a graph."""
-
-    def __init__(self, given: Tensor) -> None:
-        super().__init__(outputs=len(given))
-        self.given = given
-
-    @property
-    def noise(self) -> Tensor:
-        return self.given
-
-    def frozen(self) -> Gaussian:
-        return Gaussian(outputs=self.outputs).frozen()
 
 
 def keys_weight(distance: Tensor) -> Tensor:
